@@ -1,0 +1,1 @@
+"""Keyed random streams, configs, the run record, devices. Imports no other room."""

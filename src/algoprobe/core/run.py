@@ -1,0 +1,138 @@
+"""The run folder: where a run keeps everything that others read.
+
+    runs/<preset>/<digest>/
+      config.json        the resolved experiment; the only thing that resuming and reporting read
+      record.json        how it was made: command, revision, versions, machine, precision, task card, leak report
+      metrics.jsonl      one object a line: training, validation and curriculum
+      model.safetensors  the weights at the last checkpoint
+      state.pt           all that resuming needs
+      evaluation.json    test cells; examples.json: worked examples
+      report/            the page and its figures
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import AlgoprobeError, UsageError, nearest
+from .files import explain, read_json, read_json_lines, write_json, write_text
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run on disk."""
+
+    path: Path
+
+    def file(self, name: str) -> Path:
+        """The path of one of the run's files."""
+        return self.path / name
+
+    def has(self, name: str) -> bool:
+        """Whether the file is there."""
+        return self.file(name).exists()
+
+    def read(self, name: str) -> Any:
+        """A JSON file of the run."""
+        return read_json(self.file(name))
+
+    def write(self, name: str, value: Any) -> None:
+        """Replace a JSON file of the run, atomically."""
+        write_json(self.file(name), value)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """`record.json`, or an empty dict before there is one."""
+        return self.read("record.json") if self.has("record.json") else {}
+
+    def update_record(self, **values: Any) -> None:
+        """Set fields of `record.json`."""
+        self.write("record.json", {**self.record, **values})
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of `metrics.jsonl`."""
+        return read_json_lines(self.file("metrics.jsonl"))
+
+    def append_metrics(self, lines: list[dict[str, Any]]) -> None:
+        """Add lines to `metrics.jsonl`."""
+        path = self.file("metrics.jsonl")
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("".join(json.dumps(line) + "\n" for line in lines))
+        except OSError as error:
+            raise explain(error, path) from error
+
+    def truncate_metrics(self, step: int) -> None:
+        """Forget what was logged after `step`: the steps are about to be made again."""
+        kept = [line for line in self.metrics if line["step"] <= step]
+        write_text(self.file("metrics.jsonl"), "".join(json.dumps(line) + "\n" for line in kept))
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder for writing. The operating system lets go of it however the process ends.
+
+        Raises `AlgoprobeError` when another process holds it.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = open(self.file("lock"), "a+", encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise explain(error, self.path) from error
+        with handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                handle.seek(0)
+                owner = handle.read().strip() or "another process"
+                raise AlgoprobeError(f"{self.path} is being written by {owner}; wait for it, or stop it") from error
+            for left_over in self.path.glob(".*.tmp"):
+                left_over.unlink(missing_ok=True)
+            try:
+                handle.truncate(0)
+                handle.write(f"process {os.getpid()} on {os.uname().nodename}")
+                handle.flush()
+            except OSError as error:
+                raise explain(error, self.file("lock")) from error
+            yield
+
+
+def resource(kind: str) -> Path:
+    """The folder `benchmarks` or `zoo`: in a checkout at its root, in an installed package inside it."""
+    package = Path(__file__).resolve().parents[1]
+    installed, checkout = package / f"_{kind}", package.parents[1] / kind
+    return installed if installed.is_dir() else checkout
+
+
+def find_run(name: str | Path) -> RunFolder:
+    """The run folder at a path, of a preset with a single run (`runs/<preset>`), or of a committed model (`zoo:NAME`).
+
+    Raises `UsageError` with the nearest spelling when there is none.
+    """
+    text = str(name)
+    if text.startswith("zoo:"):
+        zoo = resource("zoo")
+        known = sorted(path.parent.name for path in zoo.glob("*/config.json"))
+        if text[4:] not in known:
+            names = ", ".join(f"zoo:{k}" for k in known) or "(none in this version)"
+            hint = nearest(text, [f"zoo:{k}" for k in known])
+            raise UsageError(f"run: {text!r} is not in the zoo; allowed: {names}.{hint}")
+        return RunFolder(zoo / text[4:])
+    path = Path(name)
+    if (path / "config.json").is_file():
+        return RunFolder(path)
+    inside = sorted(found.parent for found in path.glob("*/config.json"))
+    if len(inside) == 1:
+        return RunFolder(inside[0])
+    if inside:
+        raise UsageError(f"run: {text} holds {len(inside)} runs; name one: {', '.join(map(str, inside))}")
+    around = sorted(str(found.parent) for found in Path("runs").glob("*/*/config.json"))
+    what = "has no config.json" if path.is_dir() else "is not there"
+    raise UsageError(f"run: {text!r} {what}; a run folder or zoo:NAME is wanted.{nearest(text, around)}")

@@ -1,0 +1,88 @@
+"""Model configs. They import neither torch nor numba, so that help and listing stay instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from algoprobe.core.errors import outside
+from algoprobe.core.sizes import Sizes
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """A pre-norm transformer with exchangeable parts, whose stack can be applied several times."""
+
+    kind: Literal["transformer"] = "transformer"
+    layers: int = 6
+    """Blocks in the stack."""
+    heads: int = 1
+    """Attention heads; must divide the model width."""
+    embedding: Literal["one-hot", "learned"] = "learned"
+    """`one-hot`: fixed, one channel a token id. `learned`: one table per field of a token."""
+    width: int = 64
+    """Channels of a learned token embedding; not used with one-hot tokens."""
+    spare: int = 0
+    """Further channels that start at zero (the paper's "hidden dimension" beside its one-hot channels)."""
+    combine: Literal["sum", "concatenate"] = "sum"
+    """How the fields of one token (the two ends of a packed edge) share the embedding: added, or half the width each."""
+    embedding_scale: float = 1.0
+    """Standard deviation of learned embeddings at the start."""
+    position: Literal["one-hot", "learned", "rotary", "none"] = "none"
+    """`one-hot` is concatenated to the token's channels; `learned` is added; `rotary` turns queries and keys."""
+    causal: bool = False
+    """Whether a column attends to earlier columns only."""
+    norm: Literal["layer", "rms"] = "layer"
+    """LayerNorm or RMSNorm before each sub-layer, and before the output."""
+    feedforward: float = 4.0
+    """Width of the feed-forward layer, in model widths."""
+    activation: Literal["relu", "gelu"] = "relu"
+    """Non-linearity of the feed-forward layer."""
+    bias: bool = True
+    """Biases in the attention projections."""
+    zero_init: bool = False
+    """Start attention output and second feed-forward matrices at zero, so that each block begins as the identity."""
+    loops: int = 1
+    """How many times the stack is applied (R), unless the training or the caller says otherwise."""
+    inject: bool = False
+    """Add the embedded input again at the start of each later loop."""
+    outer_norm: bool = False
+    """Normalise the state between loops."""
+    output: Literal["tied", "linear"] = "linear"
+    """`tied`: logits are products with the token embedding. `linear`: an output matrix of its own."""
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "heads", "width", "loops"):
+            if getattr(self, name) < 1:
+                raise outside(f"model.{name}", getattr(self, name), "1 and more")
+        if self.spare < 0:
+            raise outside("model.spare", self.spare, "0 and more")
+        if self.feedforward <= 0:
+            raise outside("model.feedforward", self.feedforward, "more than 0")
+        if self.embedding_scale < 0:
+            raise outside("model.embedding_scale", self.embedding_scale, "0 and more")
+
+    def model_width(self, sizes: Sizes) -> int:
+        """d: token channels, spare channels, and position channels where positions are concatenated."""
+        token = sizes.vocabulary * sizes.fields if self.embedding == "one-hot" else self.width
+        return token + self.spare + (sizes.length if self.position == "one-hot" else 0)
+
+    def check(self, sizes: Sizes) -> None:
+        """Raise `UsageError` where this config cannot be built at these sizes."""
+        d = self.model_width(sizes)
+        if d % self.heads:
+            near = [h for h in range(1, d + 1) if d % h == 0]
+            raise outside("model.heads", self.heads, f"a divisor of the model width {d}: {', '.join(map(str, near))}")
+        if self.position == "rotary" and (d // self.heads) % 2:
+            raise outside("model.heads", self.heads, f"rotary positions need an even width a head, not {d // self.heads}")
+        if self.embedding == "learned" and self.combine == "concatenate" and self.width % sizes.fields:
+            raise outside("model.width", self.width, f"a multiple of {sizes.fields}, the fields of a token")
+        if self.output == "tied" and (sizes.fields != 1 or sizes.outputs != sizes.vocabulary):
+            raise outside("model.output", self.output, "'linear' (a packed encoding has no output ids to tie to)")
+
+    def build(self, sizes: Sizes, seed: int = 0):
+        """The model, its weights a pure function of `seed`."""
+        from .transformer import Transformer
+
+        self.check(sizes)
+        return Transformer.seeded(self, sizes, seed)

@@ -1,0 +1,1 @@
+"""Parts that architectures share: attention, feed-forward, embeddings, norms, taps."""

@@ -1,0 +1,59 @@
+"""One pre-norm transformer block: attention and feed-forward, each added to the residual stream."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..config import TransformerConfig
+from .attention import Attention
+from .taps import Tap
+
+EPSILON = 1e-5
+
+
+def make_norm(config: TransformerConfig, width: int) -> nn.Module:
+    """LayerNorm or RMSNorm over the last axis, with a learned gain (and offset, for LayerNorm)."""
+    return nn.LayerNorm(width, eps=EPSILON) if config.norm == "layer" else nn.RMSNorm(width, eps=EPSILON)
+
+
+class FeedForward(nn.Module):
+    """W₂ σ(W₁ x + b₁) + b₂, the inner width `feedforward` times the model's."""
+
+    def __init__(self, config: TransformerConfig, width: int) -> None:
+        super().__init__()
+        inner = max(1, round(config.feedforward * width))
+        self.input = nn.Linear(width, inner)
+        self.output = nn.Linear(inner, width)
+        self.activation = F.relu if config.activation == "relu" else F.gelu
+        self.pre, self.post = Tap(), Tap()
+
+    def forward(self, x: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows width"]:
+        return self.output(self.post(self.activation(self.pre(self.input(x)))))
+
+
+class Block(nn.Module):
+    """x ← x + Attention(norm(x)); x ← x + FeedForward(norm(x))."""
+
+    def __init__(self, config: TransformerConfig, width: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = make_norm(config, width), make_norm(config, width)
+        self.attn = Attention(width, config.heads, config.bias)
+        self.mlp = FeedForward(config, width)
+        self.resid_pre, self.resid_mid, self.resid_post = Tap(), Tap(), Tap()
+        self.attn_in, self.attn_out, self.mlp_in, self.mlp_out = Tap(), Tap(), Tap(), Tap()
+        if config.zero_init:
+            for layer in (self.attn.output, self.mlp.output):
+                nn.init.zeros_(layer.weight)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+
+    def forward(
+        self, x: Float[Tensor, "batch columns width"], mask: Tensor | None, rows: int, rotation=None
+    ) -> Float[Tensor, "batch {rows} width"]:
+        """The block's output at the last `rows` columns."""
+        x = self.resid_pre(x)
+        attended = self.attn_out(self.attn(self.attn_in(self.norm1(x)), mask, rows, rotation))
+        x = self.resid_mid(x[:, x.shape[1] - rows :] + attended)
+        return self.resid_post(x + self.mlp_out(self.mlp(self.mlp_in(self.norm2(x)))))

@@ -1,0 +1,65 @@
+"""From token ids to the residual stream."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from algoprobe.core.sizes import Sizes
+
+from ..config import TransformerConfig
+from .taps import Tap
+
+
+class Embedding(nn.Module):
+    """Token channels, spare channels at zero, then position channels (one-hot) or a position added (learned).
+
+    Every field of a token has its own table: the two ends of a packed edge are told apart by the table that holds them.
+    """
+
+    def __init__(self, config: TransformerConfig, sizes: Sizes) -> None:
+        super().__init__()
+        self.config, self.sizes = config, sizes
+        self.width = config.model_width(sizes)
+        if config.embedding == "learned":
+            part = config.width // sizes.fields if config.combine == "concatenate" else config.width
+            self.tables = nn.ModuleList(nn.Embedding(sizes.vocabulary, part) for _ in range(sizes.fields))
+            for table in self.tables:
+                nn.init.normal_(table.weight, std=config.embedding_scale)
+        if config.position == "learned":
+            self.position = nn.Embedding(sizes.length, self.width)
+            nn.init.normal_(self.position.weight, std=config.embedding_scale)
+        self.token, self.pos = Tap(), Tap()
+
+    def positions(self, columns: int, device: torch.device) -> Int[Tensor, "{columns}"]:
+        """Where each column stands in a row of full length: rows are aligned, so shorter ones keep their places."""
+        first = self.sizes.length - columns if self.sizes.align == "right" else 0
+        return torch.arange(first, first + columns, device=device)
+
+    def forward(self, tokens: Int[Tensor, "batch columns fields"]) -> Float[Tensor, "batch columns width"]:
+        config, sizes = self.config, self.sizes
+        position = self.positions(tokens.shape[1], tokens.device)
+        if config.embedding == "one-hot":
+            x = F.one_hot(tokens, sizes.vocabulary).flatten(2).to(torch.get_default_dtype())
+        else:
+            parts = [table(tokens[..., field]) for field, table in enumerate(self.tables)]
+            x = torch.cat(parts, dim=-1) if config.combine == "concatenate" else torch.stack(parts).sum(0)
+        x = self.token(x)
+        channels = [x]
+        if config.spare:
+            channels.append(x.new_zeros(*x.shape[:2], config.spare))
+        if config.position == "one-hot":
+            one_hot = F.one_hot(position, sizes.length).to(x.dtype)
+            channels.append(self.pos(one_hot.expand(len(x), -1, -1)))
+        x = torch.cat(channels, dim=-1) if len(channels) > 1 else x
+        if config.position == "learned":
+            x = x + self.pos(self.position(position))
+        return x
+
+    def logits(self, x: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows vocabulary"]:
+        """Products with the token embedding (`output = "tied"`); one-hot tokens make them the first channels."""
+        if self.config.embedding == "one-hot":
+            return x[..., : self.sizes.vocabulary]
+        return x[..., : self.config.width] @ self.tables[0].weight.T

@@ -1,0 +1,86 @@
+"""The search task's config. Section numbers refer to *Transformers Struggle to Learn to Search* (ICLR 2025)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from algoprobe.core.config import digest
+from algoprobe.core.errors import outside
+
+DISTRIBUTIONS = ("naive", "star", "balanced")
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """Given a directed acyclic graph, a start and a goal, name the next vertex on a path from start to goal."""
+
+    kind: Literal["search"] = "search"
+    n: int = 128
+    """Input size (§3.1): a row has at most V = (n-5)//3 edges and V vertices, lookahead at most (V-1)//2."""
+    distribution: Literal["naive", "star", "balanced"] = "balanced"
+    """What training graphs are drawn from (§3.1.1, A.1)."""
+    lookahead: int | None = None
+    """Largest lookahead in training (star, balanced); none: the largest possible."""
+    encoding: Literal["triples", "packed"] = "triples"
+    """`triples`: the paper's three tokens an edge. `packed`: one token an edge and one query token."""
+    mix: Literal["uniform", "paper"] = "uniform"
+    """Balanced only. `uniform`: every lookahead equally often. `paper`: the skewed mix the paper's runs really saw."""
+    in_degree: Literal[3, 4] = 3
+    """Naive only: largest number of parents; 3 is what the authors' code drew, 4 what the paper says."""
+    chain: bool = True
+    """Balanced only: an incoming chain ends at the start, so that the start is not the only source (A.1.2)."""
+    naive_share: float = 0.0
+    """Share of training rows drawn from the naive distribution instead."""
+    test_edges: Literal["shuffled", "grouped"] = "shuffled"
+    """Edge order in test rows; the authors' test rows group edges by source, their training rows do not."""
+    test_rows: int = 1000
+    """Test rows reserved in each cell; none of them, in any edge order, is ever trained on."""
+
+    def __post_init__(self) -> None:
+        if self.n < 14:
+            raise outside("task.n", self.n, "14 and more (three vertices, so that a lookahead of 1 fits)")
+        if self.n > 1000:
+            raise outside("task.n", self.n, "at most 1000 (331 vertices)")
+        if self.lookahead is not None and not 1 <= self.lookahead <= self.lookahead_limit:
+            raise outside(
+                "task.lookahead",
+                self.lookahead,
+                f"1 to {self.lookahead_limit} at n = {self.n} (half of its {self.vertices} vertices less one)",
+            )
+        if not 0.0 <= self.naive_share <= 1.0:
+            raise outside("task.naive_share", self.naive_share, "0 to 1")
+        if not 1 <= self.test_rows <= 1_000_000:
+            raise outside("task.test_rows", self.test_rows, "1 to 1000000")
+
+    @property
+    def vertices(self) -> int:
+        """V: the largest number of vertices, and of edges."""
+        return (self.n - 5) // 3
+
+    @property
+    def lookahead_limit(self) -> int:
+        """The largest lookahead that fits: two branches of that length and the start."""
+        return (self.vertices - 1) // 2
+
+    @property
+    def lookahead_max(self) -> int:
+        """The largest lookahead in training."""
+        return self.lookahead_limit if self.lookahead is None else self.lookahead
+
+    @property
+    def train_digest(self) -> str:
+        """Names the training stream: the fields that decide which graphs are drawn. The encoding does not."""
+        fields = ("n", "distribution", "lookahead_max", "mix", "in_degree", "chain", "naive_share")
+        return digest([[name, getattr(self, name)] for name in fields] + [["test", self.test_digest, self.test_rows]])
+
+    @property
+    def test_digest(self) -> str:
+        """Names the test rows: equal for every training config of the same size, whatever it trains on."""
+        return digest([[name, getattr(self, name)] for name in ("n", "in_degree", "test_edges")])
+
+    def build(self):
+        """The task itself."""
+        from .task import SearchTask
+
+        return SearchTask(self)

@@ -1,0 +1,67 @@
+"""What every task family provides. A task that has these works with every model, recipe, probe and report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from algoprobe.core.sizes import Sizes
+
+from .batch import Batch
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One group of test rows, scored and reported on its own: a point on one of the task's axes."""
+
+    axis: str
+    """`lookahead`, `naive`, `hops`, `digit`, …"""
+    value: int | None
+    """Where on the axis; None where the axis has a single cell."""
+    distribution: str
+    """What the rows were drawn from."""
+
+    @property
+    def name(self) -> str:
+        """`balanced lookahead 3`, `naive`."""
+        return self.distribution if self.value is None else f"{self.distribution} {self.axis} {self.value}"
+
+
+class Task(Protocol):
+    """A task built from its config."""
+
+    name: str
+    config: Any
+    sizes: Sizes
+
+    def sample(self, split: str, seed: int, indices: np.ndarray) -> Batch:
+        """The rows of a stream at `indices`: each a pure function of (config, split, seed, its index)."""
+
+    def stages(self) -> int:
+        """How many difficulty levels a curriculum can walk through; 1 when the task has no such order."""
+
+    def at_stage(self, stage: int) -> Task:
+        """The same task restricted to difficulty at most `stage` (1-based), on a stream of its own."""
+
+    def cells(self, on: tuple[str, ...] = ()) -> list[Cell]:
+        """The test cells of the named distributions (default: the task's standard ones)."""
+
+    def test(self, cell: Cell, rows: int) -> Batch:
+        """The first `rows` reserved test rows of `cell`; the same for every training config of the same size."""
+
+    def grade(self, batch: Batch, answers: np.ndarray) -> np.ndarray:
+        """Whether each row's answers (class ids, `[batch, read]`) are right; accepts every right answer."""
+
+    def baselines(self, batch: Batch) -> dict[str, np.ndarray]:
+        """Probability that each heuristic answers each row right; the key `chance` is always there."""
+
+    def card(self, seed: int, rows: int) -> dict[str, Any]:
+        """Config, counts and histograms of the training stream, as JSON values."""
+
+    def leaks(self, seed: int, rows: int) -> dict[str, Any]:
+        """How many training rows stand among the test rows, exactly and up to reordering and renaming."""
+
+    def draw(self, batch: Batch, row: int, answer: int | None = None) -> str:
+        """An SVG drawing of one row with the model's answer marked."""
