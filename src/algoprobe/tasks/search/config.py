@@ -50,6 +50,8 @@ class SearchConfig:
             )
         if not 0.0 <= self.naive_share <= 1.0:
             raise outside("task.naive_share", self.naive_share, "0 to 1")
+        if self.n < 17 and (self.distribution == "naive" or self.naive_share > 0.0):
+            raise outside("task.n", self.n, "17 and more with the naive distribution (it draws 3 to V-1 vertices)")
         if not 1 <= self.test_rows <= 1_000_000:
             raise outside("task.test_rows", self.test_rows, "1 to 1000000")
 

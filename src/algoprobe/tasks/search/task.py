@@ -1,0 +1,140 @@
+"""The search task: graphs drawn, encoded, graded; the same for training, validation and test."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from algoprobe.core.errors import UsageError, outside, unknown
+from algoprobe.core.stream import SPLITS, Stream
+from algoprobe.tasks.batch import Batch
+from algoprobe.tasks.task import Cell
+
+from .config import SearchConfig
+from .encoding import encode, sizes
+from .graphs import Graphs
+from .reserve import cell_graphs, cells_of, reserved
+from .sampling import KINDS, Plan, draw_graphs
+
+GIVE_UP = 2_000_000
+"""Draws for one training row after which the reserved rows count as having used up what there is."""
+
+
+class SearchTask:
+    """Name the vertex that follows the start on a path to the goal, in a directed acyclic graph.
+
+        task = SearchTask(SearchConfig(n=128, lookahead=12))
+        for batch in task.batches(1024): ...
+    """
+
+    name = "search"
+
+    def __init__(self, config: SearchConfig):
+        self.config = config
+        self.sizes = sizes(config.encoding, config.vertices, config.n)
+        self.plan = Plan(
+            vertices=config.vertices,
+            kind=KINDS[config.distribution],
+            lookahead_max=config.lookahead_max,
+            wanted=-1,
+            paper_mix=int(config.mix == "paper"),
+            in_degree=config.in_degree,
+            chain=int(config.chain),
+            test=0,
+            grouped=0,
+            limit=GIVE_UP,
+        )
+
+    def graphs(self, split: str, seed: int, indices: Int[np.ndarray, "batch"]) -> Graphs:
+        """The graphs of a stream at `indices`; the encoding does not matter."""
+        if split == "test":
+            raise UsageError("split: 'test' has no single stream; ask test(cell, rows) for the rows of a cell.")
+        if split not in SPLITS:
+            raise unknown("split", split, [name for name in SPLITS if name != "test"])
+        config = self.config
+        key = Stream(self.name, config.train_digest, split, seed).key
+        graphs, stuck = draw_graphs(self.plan, key, indices, reserved(config), config.naive_share)
+        if stuck >= 0:
+            raise UsageError(
+                f"task.test_rows: {config.test_rows} reserved rows a cell leave nothing to train on at n = {config.n} "
+                f"(row {int(indices[stuck])} was given up after {GIVE_UP} draws); allowed: fewer, or a larger n."
+            )
+        return graphs
+
+    def sample(self, split: str, seed: int, indices: Int[np.ndarray, "batch"]) -> Batch:
+        """The rows of a stream at `indices`: each a pure function of (config, split, seed, its index).
+
+        Every split but `test` has the training distribution; none ever holds a reserved test row.
+        """
+        indices = np.asarray(indices, np.int64)
+        return encode(self.graphs(split, seed, indices), self.config.encoding, indices)
+
+    def batches(self, batch_size: int, seed: int = 0, split: str = "train", start: int = 0) -> Iterator[Batch]:
+        """Batches without end, from batch number `start`: batch k holds the rows k·size … (k+1)·size - 1."""
+        if batch_size < 1:
+            raise outside("batch_size", batch_size, "1 and more")
+        number = start
+        while True:
+            yield self.sample(split, seed, np.arange(number * batch_size, (number + 1) * batch_size))
+            number += 1
+
+    def dataset(
+        self, batch_size: int, seed: int = 0, split: str = "train", start: int = 0, batches: int | None = None
+    ) -> Any:
+        """A `torch.utils.data.IterableDataset` of the same batches, as dicts of tensors; give it to
+        `DataLoader(…, batch_size=None, num_workers=w)`. The order is the same for every number of workers."""
+        from .dataset import SearchDataset
+
+        return SearchDataset(self, batch_size, seed, split, start, batches)
+
+    def stages(self) -> int:
+        """A curriculum walks through the lookaheads; the naive distribution has no such order."""
+        return 1 if self.config.distribution == "naive" else self.config.lookahead_max
+
+    def at_stage(self, stage: int) -> SearchTask:
+        """The task with lookahead at most `stage`. It has a stream of its own and the same reserved rows."""
+        if not 1 <= stage <= self.stages():
+            raise outside("stage", stage, f"1 to {self.stages()}")
+        if self.config.distribution == "naive":
+            return self
+        return SearchTask(dataclasses.replace(self.config, lookahead=stage))
+
+    def cells(self, on: tuple[str, ...] = ()) -> list[Cell]:
+        """Test cells of the named distributions; by default each balanced lookahead and the naive cell."""
+        return [cell for name in on or ("balanced", "naive") for cell in cells_of(name, self.config)]
+
+    def test(self, cell: Cell, rows: int) -> Batch:
+        """The first `rows` reserved rows of `cell`; the same for every training config of the same n."""
+        return encode(cell_graphs(self.config, cell, rows), self.config.encoding, np.arange(rows))
+
+    def grade(self, batch: Batch, answers: Int[np.ndarray, "batch read"]) -> Bool[np.ndarray, "batch"]:
+        """Whether each row's answer is one of its right answers."""
+        return np.take_along_axis(batch.accepted[:, 0], answers.astype(np.int64), axis=1)[:, 0]
+
+    def baselines(self, batch: Batch) -> dict[str, Float[np.ndarray, "batch"]]:
+        """Probability that each shortcut answers each row right."""
+        from .baselines import baselines
+
+        return baselines(batch.source)
+
+    def card(self, seed: int, rows: int) -> dict[str, Any]:
+        """Config, counts and histograms of `rows` training rows, as JSON values."""
+        from .card import card
+
+        return card(self, seed, rows)
+
+    def leaks(self, seed: int, rows: int) -> dict[str, Any]:
+        """How many of `rows` training rows stand among the test rows, up to reordering and up to renaming."""
+        from .leaks import leaks
+
+        return leaks(self, seed, rows)
+
+    def draw(self, batch: Batch, row: int, answer: int | None = None) -> str:
+        """An SVG drawing of one row with the model's answer marked."""
+        from .drawing import draw
+
+        return draw({**batch.source.fields_of(row), "answer": answer})
