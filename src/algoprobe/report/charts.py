@@ -15,6 +15,8 @@ from .theme import CHANCE, DASHED, INK, SHORTCUT, SOFT, legend, run_scales, shad
 from .verdict import interval, name, number, shortcut
 
 ACCURACY = alt.Scale(domain=[0, 1], nice=False)
+UPRIGHT = 12
+"""More test cells than this have upright names above the heat map."""
 TOOLTIP = [
     alt.Tooltip("series:N", title="run"),
     alt.Tooltip("cell:N", title="test cell"),
@@ -59,7 +61,7 @@ def accuracy(runs: Mapping[str, RunData], axis: str, distribution: str) -> alt.L
     ]
     colour, dash, shape = run_scales(list(runs), baselines=True)
     key = legend([*runs, CHANCE, SHORTCUT])
-    x = alt.X("value:Q", title=axis, scale=_padded(points), axis=alt.Axis(tickMinStep=1, format="d", grid=False))
+    x = alt.X("value:Q", title=axis, scale=padded(points), axis=alt.Axis(tickMinStep=1, format="d", grid=False))
     y = alt.Y("accuracy:Q", title="accuracy (share of test rows)", scale=ACCURACY, axis=alt.Axis(format=".1f"))
     painted = alt.Color("series:N", scale=colour, legend=key, title=None)
     measured = alt.Chart(alt.Data(values=points))
@@ -82,7 +84,8 @@ def accuracy(runs: Mapping[str, RunData], axis: str, distribution: str) -> alt.L
     return themed(layers, f"Accuracy against {axis}", f"Tested on {distribution} rows. {_support(points)}")
 
 
-def _padded(points: Sequence[dict[str, Any]]) -> alt.Scale:
+def padded(points: Sequence[dict[str, Any]]) -> alt.Scale:
+    """The scale of whole numbers that leaves room for the marks at both ends."""
     values = [point["value"] for point in points] or [0]
     return alt.Scale(domain=[min(values) - 0.4, max(values) + 0.4], nice=False, zero=False)
 
@@ -167,7 +170,7 @@ def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> alt.L
             heuristics = ", ".join(dict.fromkeys(shortcut(cell) for cell in here)) if key == "shortcut" else text
             beneath.append({"series": series, "cell": column, "text": text, "level": heuristics})
     order = [*cells, CHANCE, SHORTCUT]
-    upright = len(names) > 12
+    upright, lines = len(names) > UPRIGHT, max((len(column.split()) for column in names), default=1)
     x = alt.X(
         "cell:N",
         sort=names,
@@ -178,6 +181,7 @@ def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> alt.L
             labelAngle=-90 if upright else 0,
             labelExpr="datum.label" if upright else "split(datum.label, ' ')",
             labelLimit=220,
+            labelPadding=4 if upright else 5 + 13 * (lines - 1),
             labelOverlap=False,
             domain=False,
             ticks=False,
@@ -200,7 +204,7 @@ def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> alt.L
         scale=alt.Scale(domain=[0, 1], range=["#eef3f8", "#9dc3e0", "#3b82b8", "#08406f"]),
         legend=alt.Legend(orient="bottom", gradientLength=160, gradientThickness=10, tickCount=3, format=".1f"),
     )
-    ink = alt.condition("datum.accuracy > 0.55", alt.value("white"), alt.value(INK))
+    ink = alt.condition("datum.accuracy > 0.6", alt.value("white"), alt.value(INK))
     layers = alt.layer(
         measured.mark_rect(cornerRadius=3).encode(x=x, y=y, color=colour, tooltip=TOOLTIP),
         measured.mark_text(fontSize=12, fontWeight=600).encode(x=x, y=y, text="text:N", color=ink),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import altair as alt
 
-from .charts import ACCURACY
+from .charts import ACCURACY, padded
 from .runs import RunData
 from .theme import RUNS, SOFT, legend, run_scales, shades, themed
 from .verdict import name
@@ -174,7 +174,7 @@ def histogram(cards: Mapping[str, dict[str, Any]], quantity: str) -> alt.Chart |
         colour, _, shape = run_scales(list(cards), baselines=False)
         key = legend(list(cards))
         x = alt.X(
-            "value:Q", title=words, scale=alt.Scale(zero=False), axis=alt.Axis(tickMinStep=1, format="d", grid=False)
+            "value:Q", title=words, scale=padded(points), axis=alt.Axis(tickMinStep=1, format="d", grid=False)
         )
         painted = alt.Color("series:N", scale=colour, legend=key, title=None)
         chart = alt.layer(

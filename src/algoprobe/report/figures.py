@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ import altair as alt
 import vl_convert
 
 from algoprobe.core.errors import outside
+from algoprobe.core.files import write_atomically
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html", ".json")
 WIDTH = 640
@@ -54,7 +54,7 @@ def save(chart: alt.TopLevelMixin, path: str | Path, width: int = WIDTH) -> Path
         content = json.dumps(spec, indent=1).encode()
     else:
         content = _page(spec).encode()
-    replace(path, content)
+    write_atomically(path, lambda temporary: temporary.write_bytes(content))
     return path
 
 
@@ -63,17 +63,6 @@ def save_all(
 ) -> list[Path]:
     """Write every chart under its name, once for each suffix."""
     return [save(chart, Path(folder) / f"{name}{s}") for name, chart in charts.items() for s in suffixes]
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Put `content` at `path` in one step: a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def script_json(value: Any) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from algoprobe.core.errors import AlgoprobeError
+from algoprobe.core.files import read_json, read_json_lines
 
 FILES = {
     "record.json": "the record (versions, machine, task card, leak report)",
@@ -73,46 +73,46 @@ def load(folder: str | Path) -> RunData:
     after a resume, counts once: the later line.
     """
     folder = Path(folder)
-    config = _read(folder / "config.json", dict)
-    if config is None:
+    if not (folder / "config.json").exists():
         raise AlgoprobeError(f"{folder / 'config.json'}: no such file, so this is not a run folder.")
+    config = _object(folder / "config.json")
     experiment = _part(folder / "config.json", config, "experiment", dict)
-    evaluation = _read(folder / "evaluation.json", dict) or {}
+    evaluation = _object(folder / "evaluation.json")
     training, validation = _metrics(folder / "metrics.jsonl")
     return RunData(
         folder=folder,
         preset=str(config.get("preset", folder.parent.name)),
         digest=str(config.get("digest", folder.name)),
         experiment=experiment,
-        record=_read(folder / "record.json", dict) or {},
+        record=_object(folder / "record.json"),
         training=training,
         validation=validation,
         cells=_cells(folder / "evaluation.json", evaluation, "cells"),
         sweep=_cells(folder / "evaluation.json", evaluation, "sweep"),
-        examples=tuple(_read(folder / "examples.json", list) or ()),
+        examples=_objects(folder / "examples.json"),
         missing=tuple(name for name in FILES if not (folder / name).exists()),
         scale=config.get("scale") or experiment.get("scale"),
     )
 
 
-def _read(path: Path, kind: type) -> Any:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (ValueError, OSError) as error:
-        raise AlgoprobeError(f"{path}: cannot be read as JSON ({error}).") from error
-    if not isinstance(value, kind):
-        raise AlgoprobeError(f"{path}: expected a JSON {'object' if kind is dict else 'list'}.")
-    if kind is list and not all(isinstance(item, dict) for item in value):
-        raise AlgoprobeError(f"{path}: expected a list of JSON objects.")
+def _object(path: Path) -> dict[str, Any]:
+    value = read_json(path) if path.exists() else {}
+    if not isinstance(value, dict):
+        raise AlgoprobeError(f"{path} is damaged: a JSON object is wanted.")
     return value
+
+
+def _objects(path: Path) -> tuple[dict[str, Any], ...]:
+    value = read_json(path) if path.exists() else []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise AlgoprobeError(f"{path} is damaged: a list of JSON objects is wanted.")
+    return tuple(value)
 
 
 def _part(path: Path, values: dict[str, Any], name: str, kind: type) -> Any:
     part = values.get(name) or kind()
     if not isinstance(part, kind):
-        raise AlgoprobeError(f"{path}: {name} is not what it should be.")
+        raise AlgoprobeError(f"{path} is damaged: {name} is {part!r}.")
     return part
 
 
@@ -120,31 +120,20 @@ def _cells(path: Path, values: dict[str, Any], name: str) -> tuple[dict[str, Any
     cells = _part(path, values, name, list)
     for cell in cells:
         if not isinstance(cell, dict) or not {"axis", "distribution", "accuracy"} <= cell.keys():
-            raise AlgoprobeError(f"{path}: every one of {name} needs an axis, a distribution and an accuracy.")
+            raise AlgoprobeError(f"{path} is damaged: each of {name} needs axis, distribution and accuracy.")
     return tuple(cells)
 
 
 def _metrics(path: Path) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]:
-    if not path.exists():
-        return (), ()
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     training: dict[Any, dict[str, Any]] = {}
     validation: dict[Any, list[dict[str, Any]]] = {}
-    for number, text in enumerate(lines, 1):
-        if not text.strip():
-            continue
-        try:
-            line = json.loads(text)
-        except ValueError as error:
-            if number == len(lines):
-                break
-            raise AlgoprobeError(f"{path}: line {number} cannot be read as JSON ({error}).") from error
+    for number, line in enumerate(read_json_lines(path), 1):
         if not isinstance(line, dict) or "step" not in line:
-            raise AlgoprobeError(f"{path}: line {number} is not a JSON object with a step.")
-        place = {"step": line["step"], "examples": line.get("examples")}
+            raise AlgoprobeError(f"{path} is damaged: line {number} is not an object with a step.")
         if "validation" in line:
+            place = {"step": line["step"], "examples": line.get("examples")}
             validation[line["step"]] = [place | cell for cell in line["validation"]]
-        else:
+        elif "loss" in line:
             training[line["step"]] = line
     steps = sorted(validation)
     return tuple(training[step] for step in sorted(training)), tuple(cell for s in steps for cell in validation[s])

@@ -34,8 +34,16 @@ class Table:
         """Each column's name, after its group's where it has one."""
         return [f"{group}: {column}" if group else column for group, names in self.groups for column in names]
 
+    def turned(self) -> Table:
+        """The same table with rows and columns exchanged."""
+        rows = tuple(zip(self.columns[1:], *(row[1:] for row in self.rows)))
+        head = (self.columns[0], *(row[0] for row in self.rows))
+        return Table(self.title, (("", head),), rows, {(c - 1, r + 1): mark for (r, c), mark in self.marks.items()})
+
     def rich(self) -> RichTable:
-        """The table for a terminal."""
+        """The table for a terminal; one of runs against many test cells is turned, to fit."""
+        if self.foot and len(self.columns) > 8:
+            return self.turned().rich()
         from rich.table import Table as RichTable
         from rich.text import Text
 
@@ -43,7 +51,7 @@ class Table:
         table = RichTable(title=Text(self.title), title_justify="left", header_style="bold")
         for i, (group, column) in enumerate((g, c) for g, names in self.groups for c in names):
             header = Text(f"{group}\n{column}" if group else column)
-            table.add_column(header, justify="left" if i == 0 else "right", vertical="middle")
+            table.add_column(header, justify="left" if i == 0 else "right", no_wrap=i == 0)
         for r, row in enumerate(self.rows):
             if self.foot and r == len(self.rows) - self.foot:
                 table.add_section()
@@ -94,17 +102,20 @@ def _plain(text: str) -> str:
 
 
 def accuracy_table(runs: Mapping[str, RunData]) -> Table:
-    """Every test cell with its accuracy, interval, chance, best shortcut, rows, loops and training seeds.
+    """Every test cell with its accuracy and interval, chance, best shortcut, rows, loops and training seeds.
 
     Chance and shortcut stand once where all runs agree on them, as runs of one size do, else within each run's group.
+    Of several runs the rows, loops and seeds stand in the title where they are the same throughout.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for label, run in runs.items():
         for cell in run.cells:
             found.setdefault(name(cell), {})[label] = cell
+    baselines, support = ("chance", "best shortcut"), ("rows", "loops", "seeds")
     shared = all(len({(number(c.get("chance")), shortcut(c)) for c in row.values()}) == 1 for row in found.values())
-    baselines = ("chance", "best shortcut")
-    each = ("accuracy", "interval", *(() if shared else baselines), "rows", "loops", "seeds")
+    spread = {key: {_whole(c.get(key)) for run in runs.values() for c in run.cells} for key in support}
+    kept = [key for key in support if len(runs) == 1 or len(spread[key]) > 1]
+    each = ("accuracy [interval]", *(() if shared else baselines), *kept)
     groups = [("", ("test cell", *(baselines if shared else ())))]
     groups += [(label if len(runs) > 1 else "", each) for label in runs]
     rows, marks = [], {}
@@ -117,17 +128,22 @@ def accuracy_table(runs: Mapping[str, RunData]) -> Table:
                 texts += ["–"] * len(each)
                 continue
             marks[(len(rows), len(texts))] = verdict(cell)
-            texts += [number(cell["accuracy"]), interval(cell) or "–"]
+            texts.append(f"{number(cell['accuracy'])} {interval(cell)}".strip())
             texts += [] if shared else [number(cell.get("chance")), shortcut(cell)]
-            texts += [_whole(cell.get(key)) for key in ("rows", "loops", "seeds")]
+            texts += [_whole(cell.get(key)) for key in kept]
         rows.append(tuple(texts))
-    return Table("Accuracy in every test cell", tuple(groups), tuple(rows), marks)
+    common = [f"{key} {next(iter(spread[key]))}" for key in support if key not in kept and spread[key]]
+    title = ", ".join(["Accuracy in every test cell", *common])
+    return Table(title, tuple(groups), tuple(rows), marks)
 
 
 def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> Table:
-    """Accuracy with its interval of each run (row) in each test cell (column); chance and best shortcut beneath."""
+    """Accuracy of each run (row) in each test cell (column); chance and the best shortcut beneath.
+
+    The title says how far the widest interval reaches; `accuracy_table` has each.
+    """
     names = list(dict.fromkeys(name(cell) for group in cells.values() for cell in group))
-    rows, marks = [], {}
+    rows, marks, reach = [], {}, []
     for label, group in cells.items():
         by_name = {name(cell): cell for cell in group}
         texts = [label]
@@ -135,7 +151,9 @@ def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> Table
             cell = by_name.get(column)
             if cell is not None:
                 marks[(len(rows), len(texts))] = verdict(cell)
-            texts.append("–" if cell is None else f"{number(cell['accuracy'])} {interval(cell)}".strip())
+                if interval(cell):
+                    reach.append(max(cell["high"] - cell["accuracy"], cell["accuracy"] - cell["low"]))
+            texts.append("–" if cell is None else number(cell["accuracy"]))
         rows.append(tuple(texts))
     for title, key in (("chance", "chance"), ("best shortcut", "shortcut")):
         texts = [title]
@@ -144,7 +162,9 @@ def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> Table
             ends = list(dict.fromkeys(number(level) for level in (levels[:1] + levels[-1:])))
             texts.append("–".join(ends) if ends else "–")
         rows.append(tuple(texts))
-    return Table("Trained on, tested on", (("", ("trained on \\ tested on", *names)),), tuple(rows), marks, foot=2)
+    widest = f" (accuracy; intervals within ±{max(reach):.3f})" if reach else " (accuracy)"
+    groups = (("", ("", *names)),)
+    return Table("Trained on, tested on" + widest, groups, tuple(rows), marks, foot=2)
 
 
 def _whole(value: Any) -> str:

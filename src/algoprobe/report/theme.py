@@ -47,7 +47,7 @@ CONFIG: dict[str, Any] = {
 
 def themed(chart: alt.Chart | alt.LayerChart, title: str, subtitle: str, height: int | alt.Step = 260) -> alt.LayerChart:
     """`chart` with its title, the width of what holds it, and the shared look."""
-    lines = alt.TitleParams(text=textwrap.wrap(title, 44), subtitle=textwrap.wrap(subtitle, 54))
+    lines = alt.TitleParams(text=textwrap.wrap(title, 44), subtitle=textwrap.wrap(subtitle, 56))
     return chart.properties(title=lines, width="container", height=height, description=f"{title}. {subtitle}").configure(
         **CONFIG
     )

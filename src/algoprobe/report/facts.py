@@ -1,0 +1,163 @@
+"""What a page says in words: headline, tiles, leak report, config. Every number comes from the run folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .runs import FILES, RunData, differences, flatten
+from .verdict import beside, extremes, interval, name, number, shortcut, verdict
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number with what it is."""
+
+    label: str
+    """What is counted or measured."""
+    value: str
+    """The number, large."""
+    detail: str
+    """What stands beside it: interval, chance, shortcut."""
+    mark: str = ""
+    """A verdict, for the colour of its edge."""
+
+
+def description(run: RunData) -> str:
+    """What was trained, on what, and how far: one sentence."""
+    parameters = run.record.get("parameters")
+    subject = f"A model of {parameters:,} parameters" if isinstance(parameters, int) else "A model"
+    task = run.task
+    rows = " ".join(str(task[key]) for key in ("distribution", "kind") if task.get(key))
+    size = f" (input size n = {task['n']})" if task.get("n") is not None else ""
+    seeds = run.experiment.get("seeds") or {}
+    values = list(dict.fromkeys(seeds.values())) if isinstance(seeds, dict) else []
+    named = f", seed {values[0]}" if len(values) == 1 else ", seeds " + _pairs(seeds) if values else ""
+    scale = f" {str(run.scale).capitalize()} scale." if run.scale else ""
+    return f"{subject} trained on {rows or 'an unnamed task'} rows{size}{named}.{scale} {progress(run)}"
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items())
+
+
+def progress(run: RunData) -> str:
+    """How far the run is: `Finished after 457,000 examples.`"""
+    examples = run.record.get("examples")
+    if examples is None and run.training:
+        examples = run.training[-1].get("examples")
+    seen = f"{examples:,} examples" if isinstance(examples, int) else "an unrecorded number of examples"
+    words = {
+        "finished": f"Finished after {seen}.",
+        "interrupted": f"Interrupted after {seen}; the same command continues it.",
+        "running": f"Still training: {seen} so far.",
+    }
+    return words.get(run.status, f"Status not recorded; {seen}.")
+
+
+def findings(run: RunData) -> str:
+    """The weakest and the strongest test cell, each beside chance and the best shortcut."""
+    ends = extremes(run.cells)
+    if ends is None:
+        return "It has not been tested yet, so nothing can be said about what it learned."
+    worst, best = ends
+    if worst is best:
+        return f"In its one test cell, {name(best)}, accuracy is {beside(best)}."
+    return f"Weakest test cell: {name(worst)}, {beside(worst)}. Strongest: {name(best)}, {beside(best)}."
+
+
+def tiles(runs: Mapping[str, RunData]) -> list[Tile]:
+    """The verdicts at a glance: of one run its cells, of several one tile each."""
+    if len(runs) > 1:
+        return [_summary(label, run) for label, run in runs.items()]
+    run = next(iter(runs.values()))
+    made = []
+    ends = extremes(run.cells)
+    if ends is not None:
+        made.append(_summary("Test cells above the best shortcut", run, short=True))
+        shown = {"Weakest test cell": ends[0]} | ({"Strongest test cell": ends[1]} if ends[1] is not ends[0] else {})
+        shown |= {"Test cell": cell for cell in run.cells if cell.get("value") is None and cell not in ends}
+        made += [_cell_tile(label, cell) for label, cell in shown.items()]
+    record = run.record
+    cost = [f"{record[key]:,.0f} s {word}" for key, word in (("cpu_seconds", "CPU"), ("wall_seconds", "elapsed")) if record.get(key)]
+    if isinstance(record.get("examples"), int):
+        machine = (record.get("machine") or {}).get("class")
+        made.append(Tile("Training examples", f"{record['examples']:,}", "; ".join([*cost, *([str(machine)] if machine else [])])))
+    return made
+
+
+def _cell_tile(label: str, cell: dict[str, Any]) -> Tile:
+    beside_it = f"{interval(cell)} chance {number(cell.get('chance'))}, best shortcut {shortcut(cell)}".strip()
+    return Tile(f"{label}: {name(cell)}", number(cell["accuracy"]), beside_it, verdict(cell))
+
+
+def _summary(label: str, run: RunData, short: bool = False) -> Tile:
+    ends = extremes(run.cells)
+    if ends is None:
+        return Tile(label, "–", "not tested yet")
+    verdicts = [verdict(cell) for cell in run.cells]
+    above = verdicts.count("above")
+    detail = [f"{verdicts.count(kind)} {words}" for kind, words in _OTHERS.items() if kind in verdicts]
+    if not short:
+        detail = [f"cells above the best shortcut; weakest {name(ends[0])} {beside(ends[0])}"]
+    mark = "above" if above == len(verdicts) else "level" if above else "chance"
+    return Tile(label, f"{above} of {len(verdicts)}", "; ".join(detail) or "every one", mark)
+
+
+_OTHERS = {"level": "between chance and the best shortcut", "chance": "not above chance", "open": "without an interval"}
+
+
+def notices(runs: Mapping[str, RunData]) -> list[str]:
+    """What a page cannot show, and why: files that are not there, one seed only."""
+    said = []
+    for label, run in runs.items():
+        absent = ", ".join(f"{FILES[file]} ({file})" for file in run.missing)
+        if absent:
+            said.append(f"{label}: not there yet: {absent}.")
+        elif not run.cells:
+            said.append(f"{label}: evaluation.json holds no test cells.")
+        if "metrics.jsonl" not in run.missing and not run.training:
+            said.append(f"{label}: metrics.jsonl holds no training step yet.")
+    seeds = {cell.get("seeds") for run in runs.values() for cell in run.cells}
+    if seeds == {1}:
+        said.append("Each accuracy is of one training seed: its interval says how sure the number is on these test rows, not what another seed would give.")
+    return said
+
+
+def leaks(run: RunData) -> list[tuple[str, str]]:
+    """The leak report as (what, how many) pairs in plain words."""
+    found = run.record.get("leaks")
+    return [(_words(key), _shown(value)) for key, value in flatten(found).items()] if isinstance(found, dict) else []
+
+
+def card_baselines(run: RunData) -> list[tuple[str, str]]:
+    """What chance and each heuristic reach on the training stream, from the task card."""
+    found = (run.record.get("card") or {}).get("baselines")
+    return [(_words(key), _shown(value)) for key, value in flatten(found).items()] if isinstance(found, dict) else []
+
+
+def config_rows(runs: Mapping[str, RunData]) -> tuple[list[list[str]], list[list[str]]]:
+    """The config as rows of texts, field first: those that differ among the runs, and those that do not."""
+    all_runs = list(runs.values())
+    differing = differences(all_runs)
+    flat = [flatten(run.experiment) for run in all_runs]
+    common = {key: value for key, value in flat[0].items() if key not in differing}
+    return (
+        [[key, *map(_shown, values)] for key, values in differing.items()],
+        [[key, _shown(value)] for key, value in common.items()],
+    )
+
+
+def _words(key: str) -> str:
+    return key.replace(".", ", ").replace("_", " ")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)

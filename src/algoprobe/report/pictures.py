@@ -1,0 +1,134 @@
+"""Which pictures a page shows: the charts that its runs have data for, and worked examples."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from algoprobe.core.errors import AlgoprobeError
+
+from . import charts, curves
+from .runs import RunData
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with the name of its files."""
+
+    name: str
+    """File name without suffix."""
+    chart: alt.TopLevelMixin
+    """The chart."""
+    heading: str = ""
+    """A line above it, where the chart alone does not say whose it is."""
+    wide: int = 0
+    """The width in px below which it scrolls rather than shrinks."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A drawn row of the task with the model's answer."""
+
+    picture: str
+    """A `data:` address of the SVG drawing, or an empty string where the task has no drawing."""
+    title: str
+    """`balanced lookahead 5`."""
+    text: str
+    """What was asked, answered and right."""
+    correct: bool
+    """Whether the answer was accepted."""
+
+
+def slug(*parts: str) -> str:
+    """A file name of lower-case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-") or "chart"
+
+
+def figures(runs: Mapping[str, RunData]) -> dict[str, list[Figure]]:
+    """The charts of a page by section: accuracy, training, loops, card. A section without data is empty."""
+    accuracy = [
+        Figure(slug("accuracy", distribution, axis), charts.accuracy(runs, axis, distribution))
+        for axis, distribution in charts.panels(runs)
+    ]
+    tested = {label: run.cells for label, run in runs.items() if run.cells}
+    if len(tested) > 1:
+        columns = len({charts.name(cell) for cells in tested.values() for cell in cells})
+        heat = charts.trained_on_tested_on(tested)
+        wide = 190 + columns * (34 if columns > charts.UPRIGHT else 58)
+        accuracy.insert(0, Figure("trained-on-tested-on", heat, wide=wide))
+    trained = {label: run for label, run in runs.items() if run.training}
+    training = [Figure("training-loss", curves.training(trained, "loss"))] if trained else []
+    if any(line.get("accuracy") is not None for run in trained.values() for line in run.training):
+        training.append(Figure("training-accuracy", curves.training(trained, "accuracy")))
+    loops = []
+    for label, run in runs.items():
+        # A file name says whose the chart is only where there are several runs.
+        own, heading = ((label, run.digest[:6]), label) if len(runs) > 1 else ((), "")
+        if run.validation:
+            training.append(Figure(slug("validation", *own), curves.validation(run), heading))
+        for axis, distribution in dict.fromkeys((c["axis"], c["distribution"]) for c in run.sweep):
+            chart = charts.loop_sweep(run, axis, distribution, label)
+            loops.append(Figure(slug("loops", distribution, axis, *own), chart, heading))
+    return {"accuracy": accuracy, "training": training, "loops": loops, "card": _histograms(runs)}
+
+
+def _histograms(runs: Mapping[str, RunData]) -> list[Figure]:
+    cards: dict[str, dict[str, Any]] = {}
+    for label, run in runs.items():
+        found = (run.record.get("card") or {}).get("histograms") or {}
+        for quantity, histogram in found.items():
+            if not isinstance(histogram, dict) or not {"values", "counts"} <= histogram.keys():
+                raise AlgoprobeError(f"{run.folder / 'record.json'} is damaged: histogram {quantity} needs values and counts.")
+            cards.setdefault(quantity, {})[label] = histogram
+    return [Figure(slug("card", quantity), curves.histogram(cards[quantity], quantity)) for quantity in cards]
+
+
+def chosen(examples: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """At most `most` of the examples, wrong ones first, at least one right one where there is one."""
+    wrong = [example for example in examples if not example.get("correct")]
+    right = [example for example in examples if example.get("correct")]
+    room = most - 1 if right else most
+    kept = wrong[: min(room, max(most - len(right), most // 2))]
+    return kept + right[: most - len(kept)]
+
+
+def examples(run: RunData, most: int) -> list[Example]:
+    """Worked examples of `run`, drawn by its task.
+
+    Raises `AlgoprobeError`, naming the file, when an example cannot be drawn.
+    """
+    draw = _drawing(str(run.task.get("kind", "")))
+    made = []
+    for example in chosen(run.examples, most):
+        try:
+            picture = _address(draw(example)) if draw else ""
+            accepted = ", ".join(str(answer) for answer in example["accepted"])
+            title = charts.name(example)
+            text = f"start {example['start']}, goal {example['goal']}: answered {example['answer']}, right: {accepted}"
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            path = run.folder / "examples.json"
+            raise AlgoprobeError(f"{path} is damaged: an example cannot be drawn ({error!r}).") from error
+        made.append(Example(picture, title, text, bool(example.get("correct"))))
+    return made
+
+
+def _drawing(kind: str) -> Any:
+    """`draw` of the task family `kind`, or None where it has none."""
+    module = f"algoprobe.tasks.{kind}.drawing"
+    try:
+        found = kind.isidentifier() and importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        return None
+    return importlib.import_module(module).draw if found else None
+
+
+def _address(svg: str) -> str:
+    # As an image of its own, a drawing's ids cannot meet another's and nothing inside it can run.
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
