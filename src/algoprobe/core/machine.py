@@ -105,7 +105,7 @@ def resolve_device(name: str):
     return torch.device(name)
 
 
-def resolve_precision(precision: str, attention: str, device, *, threads: int = 1) -> tuple[str, str]:
+def resolve_precision(precision: str, attention: str, device) -> tuple[str, str]:
     """The dtype and attention path that `auto` stands for on `device`: a rule, so that a rerun takes the same bits.
 
     On a CPU with bfloat16 products, bfloat16 with explicit attention (`algoprobe bench step` measures all four ways);

@@ -35,6 +35,8 @@ class Task(Protocol):
     name: str
     config: Any
     sizes: Sizes
+    stage_axis: str
+    """The axis that orders difficulty: curricula and validation go by it."""
 
     def sample(self, split: str, seed: int, indices: np.ndarray) -> Batch:
         """The rows of a stream at `indices`: each a pure function of (config, split, seed, its index)."""
@@ -63,5 +65,8 @@ class Task(Protocol):
     def leaks(self, seed: int, rows: int) -> dict[str, Any]:
         """How many training rows stand among the test rows, exactly and up to reordering and renaming."""
 
-    def draw(self, batch: Batch, row: int, answer: int | None = None) -> str:
-        """An SVG drawing of one row with the model's answer marked."""
+    def worked(self, batch: Batch, row: int, answer: np.ndarray) -> dict[str, Any]:
+        """One row with the answer given to it, as JSON values: enough for the task's `draw` and for its key."""
+
+    def draw(self, worked: dict[str, Any]) -> str:
+        """An SVG drawing of what `worked` returned, with the answer marked."""

@@ -1,0 +1,1 @@
+"""Algoprobe: train small transformers on algorithmic tasks, say whether they learned the algorithm, show how."""

@@ -1,0 +1,355 @@
+"""The command line: parses, calls one function, prints. Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from algoprobe.core.config import digest
+from algoprobe.core.errors import AlgoprobeError, UsageError, unknown
+from algoprobe.core.run import RunFolder
+from algoprobe.training.config import Experiment
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """How a run is kept. None of these changes its result."""
+
+    out: Path = Path("runs")
+    """Folder of all runs; this one goes to OUT/PRESET/DIGEST."""
+    run: Path | None = None
+    """The run folder itself, instead of a place below OUT."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between checkpoints."""
+    evaluate: bool = True
+    """Score the reserved test rows at the end and leave worked examples."""
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """Accuracy on reserved test rows, beside chance and the best shortcut on the same rows."""
+
+    run: tyro.conf.Positional[str]
+    """A run folder, or zoo:NAME."""
+    on: str = ""
+    """Distributions to test on, separated by commas; empty: the task's standard ones."""
+    n: int | None = None
+    """Input size of the test rows; none: the run's own. Needs a model whose positions and ids reach that far."""
+    rows: int | None = None
+    """Test rows in a cell; none: all that are reserved."""
+    loops: str = ""
+    """Numbers of loops to sweep: `8`, `4,8,16` or `4..20`; empty: the number in the run's record."""
+    device: str | None = None
+    """Where to compute; none: as in training."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+    save: bool = False
+    """Write the result into the run folder, where reports find it."""
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """A static page (no network) with curves, accuracies, task card, drawn examples and record."""
+
+    runs: tyro.conf.Positional[tuple[str, ...]]
+    """Run folders or zoo:NAME; several are shown side by side."""
+    out: Path | None = None
+    """Folder of the page; none: RUN/report, or runs/report-DIGEST for several."""
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """Everything there is: presets, studies, committed models, runs."""
+
+    json: bool = False
+    """Print one JSON object."""
+
+
+@dataclass(frozen=True)
+class DoctorOptions:
+    """Devices, dtypes, versions, and a tiny model checked against float64."""
+
+    json: bool = False
+    """Print one JSON object."""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """Each speed promise, measured: a ratio against a baseline taken in the same run wherever one can be run."""
+
+    names: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Benchmarks to run; none: all."""
+    json: bool = False
+    """Print one JSON object."""
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Train what a figure needs (only what is missing), evaluate, draw, and give a verdict."""
+
+    name: tyro.conf.Positional[str]
+    """Name of the study."""
+    scale: str = "laptop"
+    """laptop or paper."""
+    seeds: int = 1
+    """Number of seeds; means and intervals are over them."""
+    rows: tuple[str, ...] = ()
+    """Which models to train; none: all of the figure."""
+    workers: int = 2
+    """Runs trained at once, one core each."""
+    out: Path = Path("runs")
+    """Folder of all runs."""
+    json: bool = False
+    """Print one JSON object on standard output."""
+
+
+def parse(options: type, name: str, arguments: list[str]) -> Any:
+    """`arguments` as an instance of `options`; on a mistake tyro prints the field, the value and exits with 2."""
+    return tyro.cli(options, prog=f"algoprobe {name}", args=arguments, description=options.__doc__)
+
+
+def train_command(arguments: list[str]) -> int:
+    """Train a preset: `algoprobe train PRESET`, any field overridden; the same command goes on after a stop."""
+    from algoprobe.studies.registry import PRESETS, find_preset, load
+
+    load()
+    if not arguments or arguments[0] in ("-h", "--help"):
+        names = "\n".join(f"  {p.name:<24} {p.summary}" for p in PRESETS.values())
+        print(f"usage: algoprobe train PRESET [--help] [--task.n 65 …]\n\npresets:\n{names}")
+        return 0 if arguments else 2
+    preset = find_preset(arguments[0])
+
+    @dataclass(frozen=True)
+    class Options:
+        experiment: Annotated[Experiment, tyro.conf.arg(name="")]
+        options: Annotated[TrainOptions, tyro.conf.arg(name="")]
+
+    made = tyro.cli(
+        Options,
+        prog=f"algoprobe train {preset.name}",
+        args=arguments[1:],
+        default=Options(preset.make(), TrainOptions()),
+        description=preset.summary,
+        config=(tyro.conf.AvoidSubcommands,),
+    )
+    experiment, options = made.experiment, made.options
+    experiment.check()
+    folder = RunFolder(options.run or options.out / preset.name / digest(experiment))
+
+    from algoprobe.training.loop import train
+    from algoprobe.training.progress import progress_for
+
+    progress = progress_for(experiment.train.steps * experiment.train.batch)
+    try:
+        train(experiment, folder, progress, preset=preset.name, checkpoint_seconds=options.checkpoint_seconds)
+    finally:
+        progress.close()
+    if options.evaluate and not folder.has("evaluation.json"):
+        evaluate_run(EvalOptions(run=str(folder.path), save=True))
+    print(folder.path)
+    return 0
+
+
+def parse_loops(text: str, default: int) -> list[int]:
+    """`4,8,16..18` as [4, 8, 16, 17, 18]; an empty text as [default]."""
+    found: list[int] = []
+    for part in text.split(",") if text else []:
+        low, dots, high = part.strip().partition("..")
+        try:
+            found.extend(range(int(low), int(high) + 1) if dots else [int(low)])
+        except ValueError as error:
+            raise UsageError(f"loops: {text!r} is not a list of numbers; write 8, 4,8,16 or 4..20") from error
+    if text and (not found or min(found) < 1):
+        raise UsageError(f"loops: {text!r} holds no number of loops; write 8, 4,8,16 or 4..20 (1 and more)")
+    return found or [default]
+
+
+def evaluate_run(options: EvalOptions) -> dict[str, Any]:
+    """The `eval --json` object of one run."""
+    from algoprobe.training.evaluation import evaluate_folder
+
+    on = tuple(part for part in options.on.split(",") if part)
+    return evaluate_folder(
+        options.run,
+        on=on,
+        n=options.n,
+        rows=options.rows,
+        loops=lambda default: parse_loops(options.loops, default),
+        device=options.device,
+        save=options.save,
+    )
+
+
+def eval_command(arguments: list[str]) -> int:
+    """Accuracy of a run in every test cell."""
+    options = parse(EvalOptions, "eval", arguments)
+    found = evaluate_run(options)
+    if options.json:
+        print(json.dumps(found))
+    else:
+        from rich.console import Console
+
+        from algoprobe.report.tables import accuracy_table
+
+        Console().print(accuracy_table(found["cells"], title=found["model"]))
+    return 0
+
+
+def report_command(arguments: list[str]) -> int:
+    """Write a static page for one or several runs."""
+    options = parse(ReportOptions, "report", arguments)
+    if not options.runs:
+        raise UsageError("runs: name at least one run folder or zoo:NAME")
+    from algoprobe.core.run import find_run
+    from algoprobe.report.page import write
+
+    folders = [find_run(run).path for run in options.runs]
+    print(write(folders, options.out))
+    return 0
+
+
+def list_command(arguments: list[str]) -> int:
+    """List presets, studies, committed models and runs."""
+    options = parse(ListOptions, "list", arguments)
+    from algoprobe.studies.registry import PRESETS, STUDIES, load
+    from algoprobe.core.run import resource
+
+    load()
+    found = {
+        "presets": [{"name": p.name, "scale": p.scale, "summary": p.summary} for p in PRESETS.values()],
+        "studies": [{"name": s.name, "summary": s.summary} for s in STUDIES.values()],
+        "zoo": [f"zoo:{path.parent.name}" for path in sorted(resource("zoo").glob("*/config.json"))],
+        "runs": [str(path.parent) for path in sorted(Path("runs").glob("*/*/config.json"))],
+        "benchmarks": benchmark_names(),
+    }
+    if options.json:
+        print(json.dumps(found))
+        return 0
+    for title, rows in found.items():
+        print(f"{title}:")
+        for row in rows or ["(none)"]:
+            print(f"  {row}" if isinstance(row, str) else f"  {row['name']:<24} {row['summary']}")
+    return 0
+
+
+def benchmark_names() -> list[str]:
+    """The scripts in `benchmarks/`."""
+    from algoprobe.core.run import resource
+
+    return sorted(path.stem for path in resource("benchmarks").glob("[a-z]*.py"))
+
+
+def doctor_command(arguments: list[str]) -> int:
+    """Check devices, dtypes and arithmetic."""
+    options = parse(DoctorOptions, "doctor", arguments)
+    from algoprobe.training.doctor import examine
+
+    found = examine()
+    if options.json:
+        print(json.dumps(found))
+    else:
+        for check in found["checks"]:
+            print(f"{'ok ' if check['ok'] else 'BAD'}  {check['name']:<28} {check['detail']}")
+    return 0 if all(check["ok"] for check in found["checks"]) else 1
+
+
+def bench_command(arguments: list[str]) -> int:
+    """Measure the speed promises."""
+    options = parse(BenchOptions, "bench", arguments)
+    known = benchmark_names()
+    for name in options.names:
+        if name not in known:
+            raise unknown("bench", name, known)
+    import runpy
+
+    from algoprobe.core.run import resource
+
+    promises = []
+    for name in options.names or known:
+        module = runpy.run_path(str(resource("benchmarks") / f"{name}.py"))
+        promises.extend(module["run"]())
+    if options.json:
+        print(json.dumps({"promises": promises}))
+    else:
+        from rich.console import Console
+
+        from algoprobe.report.tables import promise_table
+
+        Console().print(promise_table(promises))
+    return 1 if any(promise["holds"] is False for promise in promises) else 0
+
+
+def study_command(arguments: list[str]) -> int:
+    """Re-make a paper's figure."""
+    from algoprobe.studies.registry import STUDIES, find_study, load
+
+    load()
+    if not arguments:
+        names = "\n".join(f"  {s.name:<24} {s.summary}" for s in STUDIES.values())
+        print(f"usage: algoprobe study NAME [--help]\n\nstudies:\n{names}")
+        return 2
+    options = parse(StudyOptions, "study", arguments)
+    found = find_study(options.name).run(options)
+    if options.json:
+        print(json.dumps(found))
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "train": train_command,
+    "eval": eval_command,
+    "report": report_command,
+    "study": study_command,
+    "list": list_command,
+    "doctor": doctor_command,
+    "bench": bench_command,
+}
+
+
+def usage() -> str:
+    """What `algoprobe --help` prints."""
+    lines = "\n".join(f"  {name:<8} {(command.__doc__ or '').strip()}" for name, command in COMMANDS.items())
+    return (
+        "usage: algoprobe COMMAND …\n\n"
+        "Train small transformers on algorithmic tasks whose shortcuts are under control,\n"
+        "and see whether they learned the algorithm.\n\n"
+        f"commands:\n{lines}\n\nalgoprobe COMMAND --help tells more."
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        import importlib.metadata
+
+        print(importlib.metadata.version("algoprobe"))
+        return 0
+    try:
+        if arguments[0] not in COMMANDS:
+            raise unknown("command", arguments[0], COMMANDS)
+        return COMMANDS[arguments[0]](arguments[1:])
+    except AlgoprobeError as error:
+        print(f"algoprobe: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output has gone; give the interpreter somewhere to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("algoprobe: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The papers: presets, figures and expected bands, one file a study."""

@@ -1,0 +1,81 @@
+"""Presets and studies by name. Imports neither torch nor numba, so that listing and help stay instant."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from algoprobe.core.errors import unknown
+from algoprobe.training.config import Experiment
+
+MODULES = ("search_fig2",)
+
+Scale = Literal["laptop", "paper"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named experiment."""
+
+    name: str
+    scale: Scale
+    summary: str
+    make: Callable[[], Experiment]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A paper's figure: what to train, what to draw, what to expect."""
+
+    name: str
+    summary: str
+    run: Callable
+    """`run(options) -> dict`: trains what is missing, evaluates, writes chart and page, returns the verdict."""
+
+
+PRESETS: dict[str, Preset] = {}
+STUDIES: dict[str, Study] = {}
+
+
+def preset(name: str, scale: Scale) -> Callable:
+    """Register the function below as the preset `name`; its docstring's first line is the summary."""
+
+    def register(make: Callable[[], Experiment]) -> Callable[[], Experiment]:
+        PRESETS[name] = Preset(name, scale, (make.__doc__ or "").strip().split("\n")[0], make)
+        return make
+
+    return register
+
+
+def study(name: str) -> Callable:
+    """Register the function below as the study `name`."""
+
+    def register(run: Callable) -> Callable:
+        STUDIES[name] = Study(name, (run.__doc__ or "").strip().split("\n")[0], run)
+        return run
+
+    return register
+
+
+def load() -> None:
+    """Import every study, which registers its presets."""
+    for module in MODULES:
+        importlib.import_module(f"algoprobe.studies.{module}")
+
+
+def find_preset(name: str) -> Preset:
+    """The preset called `name`."""
+    load()
+    if name not in PRESETS:
+        raise unknown("preset", name, sorted(PRESETS))
+    return PRESETS[name]
+
+
+def find_study(name: str) -> Study:
+    """The study called `name`."""
+    load()
+    if name not in STUDIES:
+        raise unknown("study", name, sorted(STUDIES))
+    return STUDIES[name]

@@ -1,0 +1,1 @@
+"""How it learns: experiment configs, the loop, objectives, curricula, optimisers, checkpoints, evaluation."""

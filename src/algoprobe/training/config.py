@@ -1,0 +1,180 @@
+"""What a run is: task, model, training, seeds. Imports neither torch nor numba."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from algoprobe.core.errors import UsageError, outside
+from algoprobe.models.config import TransformerConfig
+from algoprobe.tasks.search.config import SearchConfig
+
+TaskConfig = SearchConfig
+ModelConfig = TransformerConfig
+
+
+@dataclass(frozen=True)
+class OptimiserConfig:
+    """Which update rule, and its numbers."""
+
+    name: Literal["adamw", "muon", "sign-momentum", "sophia-g"] = "adamw"
+    """`sign-momentum` is what the search paper's runs really used; `sophia-g` is what its text says."""
+    lr: float = 1e-3
+    """Largest learning rate (with muon: of the matrices inside blocks)."""
+    lr_other: float = 2e-3
+    """Muon only: learning rate of AdamW for everything that is not a matrix inside a block."""
+    betas: tuple[float, float] | None = None
+    """Decay of the first and second moment; none: adamw 0.9, 0.98; sign-momentum and sophia-g 0.965, 0.99; muon 0.95."""
+    weight_decay: float = 0.1
+    """Decoupled weight decay; sign-momentum and sophia-g apply it to all parameters, the others to matrices only."""
+    rho: float = 0.04
+    """SophiaG only: the curvature estimate is multiplied by this before it divides the step."""
+    hessian_every: int = 10
+    """SophiaG only: steps between curvature estimates."""
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0:
+            raise outside("train.optimiser.lr", self.lr, "more than 0")
+        if self.betas is not None and not all(0 <= b < 1 for b in self.betas):
+            raise outside("train.optimiser.betas", self.betas, "two numbers from 0 to below 1")
+        if self.weight_decay < 0:
+            raise outside("train.optimiser.weight_decay", self.weight_decay, "0 and more")
+        if self.hessian_every < 1:
+            raise outside("train.optimiser.hessian_every", self.hessian_every, "1 and more")
+
+
+@dataclass(frozen=True)
+class CurriculumConfig:
+    """Start easy; add the next difficulty when held-out rows of the hardest one so far are answered right.
+
+    Everything that came before stays in the mix: stage c trains on difficulties up to c.
+    """
+
+    on: bool = False
+    """Whether there is a curriculum; without one all difficulties come from the start."""
+    start: int = 1
+    """First stage."""
+    gate: float = 0.95
+    """Held-out accuracy that opens the next stage."""
+    measure: Literal["newest", "mix"] = "newest"
+    """Which held-out rows count: those of the stage's own difficulty, or its whole training mix."""
+    every: int = 20
+    """Steps between two looks."""
+    rows: int = 256
+    """Held-out rows in a look."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gate <= 1:
+            raise outside("train.curriculum.gate", self.gate, "more than 0, at most 1")
+        for name in ("start", "every", "rows"):
+            if getattr(self, name) < 1:
+                raise outside(f"train.curriculum.{name}", getattr(self, name), "1 and more")
+
+
+@dataclass(frozen=True)
+class LoopsConfig:
+    """How many times the stack is applied in a training batch (R)."""
+
+    draw: Literal["fixed", "uniform", "poisson"] = "fixed"
+    """`fixed`: the model's own number. `uniform`: low to high. `poisson`: mean `mean`, clipped to low to high."""
+    low: int = 1
+    """Smallest R (uniform, poisson)."""
+    high: int = 6
+    """Largest R (uniform, poisson)."""
+    mean: float = 4.0
+    """Mean of the Poisson draw before clipping."""
+    follow_stage: bool = False
+    """Add the current difficulty (the curriculum's stage, or the task's largest) to R."""
+
+    def __post_init__(self) -> None:
+        if self.low < 1 or self.high < self.low:
+            raise outside("train.loops.high", (self.low, self.high), "1 <= low <= high")
+        if self.mean <= 0:
+            raise outside("train.loops.mean", self.mean, "more than 0")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How long, with what, and in which arithmetic."""
+
+    examples: int = 1_000_000
+    """Training examples in all: the budget."""
+    batch: int = 128
+    """Examples in a step."""
+    chunks: int = 1
+    """Parts a batch is cut into after sorting by length; each is as wide as its own longest row, so less is padding."""
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    schedule: Literal["constant", "linear", "cosine"] = "linear"
+    """After the warm-up: constant, or constant and then falling to zero over the last `decay` of the budget."""
+    warmup: int = 25_600
+    """Examples over which the learning rate rises from zero."""
+    decay: float = 0.15
+    """Share of the budget at its end over which the learning rate falls (linear, cosine)."""
+    clip: float | None = 1.0
+    """Largest norm of the whole gradient; none: no clipping."""
+    curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
+    loops: LoopsConfig = field(default_factory=LoopsConfig)
+    validate_every: int = 100_000
+    """Examples between two validations, whose accuracy per difficulty is logged."""
+    validate_rows: int = 1000
+    """Held-out rows in a validation."""
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda`, `cuda:1`, `mps`."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Arithmetic of the matrix products (weights and optimiser state stay float32); `auto` goes by the device."""
+    attention: Literal["auto", "fused", "explicit"] = "auto"
+    """Attention path; `auto` goes by the device."""
+    threads: int = 1
+    """CPU threads. Bits depend on it."""
+
+    def __post_init__(self) -> None:
+        for name in ("examples", "batch", "chunks", "validate_every", "validate_rows", "threads"):
+            if getattr(self, name) < 1:
+                raise outside(f"train.{name}", getattr(self, name), "1 and more")
+        if self.chunks > self.batch:
+            raise outside("train.chunks", self.chunks, f"at most the batch, {self.batch}")
+        if self.warmup < 0:
+            raise outside("train.warmup", self.warmup, "0 and more")
+        if not 0 <= self.decay <= 1:
+            raise outside("train.decay", self.decay, "0 to 1")
+        if self.clip is not None and not self.clip > 0:
+            raise outside("train.clip", self.clip, "more than 0, or none")
+
+    @property
+    def steps(self) -> int:
+        """Number of optimiser steps: the budget in whole batches, rounded up."""
+        return -(-self.examples // self.batch)
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Three independent seeds: change one and only its effect changes."""
+
+    data: int = 0
+    """Which examples are drawn."""
+    init: int = 0
+    """Starting weights."""
+    train: int = 0
+    """Random choices of the loop (number of loops in a batch, SophiaG's labels)."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All that decides the result of a run."""
+
+    task: TaskConfig = field(default_factory=SearchConfig)
+    model: ModelConfig = field(default_factory=TransformerConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    seeds: Seeds = field(default_factory=Seeds)
+
+    def check(self) -> None:
+        """Raise `UsageError` where the parts do not fit each other, before any work."""
+        curriculum, task = self.train.curriculum, self.task.build()
+        self.model.check(task.sizes)
+        if curriculum.on and task.stages() == 1:
+            raise UsageError(
+                "train.curriculum.on: True is not possible; this task has no order of difficulty "
+                f"(task.distribution {getattr(self.task, 'distribution', '?')!r})"
+            )
+        if curriculum.on and curriculum.start > task.stages():
+            raise outside("train.curriculum.start", curriculum.start, f"1 to {task.stages()}, the task's difficulties")

@@ -1,0 +1,134 @@
+"""Accuracy on reserved test rows, beside chance and the shortcuts on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from algoprobe.core.errors import outside
+from algoprobe.core.statistics import wilson
+from algoprobe.tasks.task import Cell, Task
+
+from .forward import Arithmetic, answers
+from .load import TrainedRun, load_run
+
+
+def evaluate_cell(
+    model: nn.Module, task: Task, cell: Cell, rows: int, arithmetic: Arithmetic, loops: int
+) -> dict[str, Any]:
+    """One cell of the `eval --json` contract: accuracy with its Wilson interval, chance, best shortcut, rows, loops."""
+    batch = task.test(cell, rows)
+    right = task.grade(batch, answers(model, batch, arithmetic, loops))
+    low, high = wilson(int(right.sum()), len(batch))
+    baselines = {name: float(values.mean()) for name, values in task.baselines(batch).items()}
+    chance = baselines.pop("chance")
+    shortcut = max(baselines, key=baselines.get) if baselines else None
+    return {
+        "axis": cell.axis,
+        "value": cell.value,
+        "distribution": cell.distribution,
+        "accuracy": float(right.mean()),
+        "low": low,
+        "high": high,
+        "chance": chance,
+        "shortcut": baselines[shortcut] if shortcut else chance,
+        "shortcut_name": shortcut,
+        "rows": len(batch),
+        "loops": loops,
+        "seeds": 1,
+    }
+
+
+def evaluate(
+    model: nn.Module,
+    task: Task,
+    cells: Iterable[Cell],
+    rows: int,
+    arithmetic: Arithmetic,
+    loops: Iterable[int],
+) -> list[dict[str, Any]]:
+    """Every cell at every number of loops."""
+    model.eval()
+    return [
+        evaluate_cell(model, task, cell, rows, arithmetic, count) for count in loops for cell in cells
+    ]
+
+
+def validate(model: nn.Module, task: Task, seed: int, rows: int, arithmetic: Arithmetic, loops: int) -> list[dict]:
+    """Accuracy on held-out rows of the training distribution, for every value of the task's order of difficulty."""
+    batch = task.sample("validation", seed, np.arange(rows))
+    right = task.grade(batch, answers(model, batch, arithmetic, loops))
+    values = batch.axes[task.stage_axis]
+    return [
+        {
+            "axis": task.stage_axis,
+            "value": int(value),
+            "distribution": task.config.distribution,
+            "accuracy": float(right[values == value].mean()),
+            "rows": int((values == value).sum()),
+        }
+        for value in np.unique(values)
+    ]
+
+
+def worked_examples(
+    model: nn.Module, task: Task, cells: Iterable[Cell], arithmetic: Arithmetic, loops: int, rows: int = 200
+) -> list[dict[str, Any]]:
+    """For each cell the first right and the first wrong answer among its first `rows` rows, as JSON for drawings."""
+    found = []
+    for cell in cells:
+        batch = task.test(cell, rows)
+        given = answers(model, batch, arithmetic, loops)
+        right = task.grade(batch, given)
+        for verdict in (False, True):
+            hits = np.flatnonzero(right == verdict)
+            if len(hits):
+                row = int(hits[0])
+                found.append(
+                    {"distribution": cell.distribution, "axis": cell.axis, "value": cell.value, "correct": verdict}
+                    | task.worked(batch, row, given[row])
+                )
+    return found
+
+
+def evaluate_folder(
+    name: str | Path,
+    *,
+    on: tuple[str, ...] = (),
+    n: int | None = None,
+    rows: int | None = None,
+    loops: Callable[[int], list[int]] = lambda recommended: [recommended],
+    device: str | None = None,
+    save: bool = False,
+) -> dict[str, Any]:
+    """The `eval --json` object of the run at a path or `zoo:NAME`.
+
+    `on` names distributions (empty: the task's standard ones), `n` another input size, `rows` the test rows a cell
+    (None: all reserved), `loops` maps the recommended number of loops to those to run. With `save` the cells go to
+    `evaluation.json` (several loop counts: to its sweep) and worked examples to `examples.json`.
+    """
+    run = load_run(name, device)
+    task = run.task
+    if n is not None and n != task.config.n:
+        task = at_size(run, n)
+    cells = task.cells(on)
+    counts = loops(run.loops)
+    rows = task.config.test_rows if rows is None else rows
+    if not 1 <= rows <= task.config.test_rows:
+        raise outside("rows", rows, f"1 to {task.config.test_rows}, the reserved test rows of a cell")
+    found = {"model": str(name), "cells": evaluate(run.model, task, cells, rows, run.arithmetic, counts)}
+    if save:
+        with run.folder.lock():
+            kept = run.folder.read("evaluation.json") if run.folder.has("evaluation.json") else {"model": str(name)}
+            if len(counts) > 1:
+                kept["sweep"] = found["cells"]
+            else:
+                kept["cells"] = found["cells"]
+                examples = worked_examples(run.model, task, cells, run.arithmetic, counts[0])
+                run.folder.write("examples.json", examples)
+            run.folder.write("evaluation.json", kept)
+    return found

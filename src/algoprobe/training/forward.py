@@ -1,0 +1,92 @@
+"""From a batch of arrays to logits: device, dtype, padding, chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from algoprobe.core.machine import resolve_device, resolve_precision
+from algoprobe.tasks.batch import Batch
+
+from .config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Where and in which numbers a model computes."""
+
+    device: torch.device
+    dtype: str
+    attention: str
+
+    @classmethod
+    def resolve(
+        cls, config: TrainConfig, recorded: dict[str, str] | None = None, device: str | None = None
+    ) -> Arithmetic:
+        """What `config` asks for on this machine; a run that has a record keeps its dtype and path."""
+        device = resolve_device(device or config.device)
+        recorded = recorded or {}
+        dtype, attention = resolve_precision(
+            recorded.get("dtype", config.precision), recorded.get("attention", config.attention), device
+        )
+        return cls(device, dtype, attention)
+
+    def place(self, model: nn.Module) -> nn.Module:
+        """`model` on the device, on the chosen attention path."""
+        return model.use_attention(self.attention).to(self.device)
+
+    def autocast(self) -> torch.autocast:
+        """The context that matrix products run in."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.dtype == "bfloat16")
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """The part of a batch that a training step needs, on the device."""
+
+    tokens: Tensor
+    lengths: Tensor
+    targets: Tensor
+    rows: np.ndarray
+
+
+def trim(tokens: np.ndarray, lengths: np.ndarray, align: str) -> np.ndarray:
+    """`tokens` without the columns that are padding in every row."""
+    widest = int(lengths.max())
+    return tokens[:, tokens.shape[1] - widest :] if align == "right" else tokens[:, :widest]
+
+
+def chunks(batch: Batch, align: str, parts: int, device: torch.device) -> Iterator[Tensors]:
+    """`batch` in `parts` pieces of neighbouring lengths, each trimmed to its own longest row."""
+    rows = np.arange(len(batch))
+    pieces = np.array_split(np.argsort(batch.lengths, kind="stable"), parts) if parts > 1 else [rows]
+    for piece in pieces:
+        whole = len(piece) == len(batch)
+        lengths = batch.lengths if whole else batch.lengths[piece]
+        tokens = trim(batch.tokens if whole else batch.tokens[piece], lengths, align)
+        targets = batch.targets if whole else batch.targets[piece]
+        yield Tensors(
+            torch.from_numpy(tokens.astype(np.int64)).to(device),
+            torch.from_numpy(lengths.astype(np.int64)).to(device),
+            torch.from_numpy(targets.astype(np.int64)).to(device),
+            piece,
+        )
+
+
+@torch.inference_mode()
+def answers(
+    model: nn.Module, batch: Batch, arithmetic: Arithmetic, loops: int | None = None, rows: int = 512
+) -> np.ndarray:
+    """The class with the largest logit at every read column, `[batch, read]`, computed `rows` at a time."""
+    read = batch.targets.shape[1]
+    found = np.empty((len(batch), read), np.int64)
+    parts = max(1, -(-len(batch) // rows))
+    with arithmetic.autocast():
+        for piece in chunks(batch, model.sizes.align, parts, arithmetic.device):
+            logits = model(piece.tokens, piece.lengths, read=read, loops=loops)
+            found[piece.rows] = logits.argmax(-1).cpu().numpy()
+    return found

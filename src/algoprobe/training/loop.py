@@ -1,0 +1,237 @@
+"""The training loop: reads top to bottom, loses nothing, repeats to the bit.
+
+Every step is a pure function of the state before it, so a run that is killed and started again ends in the same bits
+(same machine class, same number of threads).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from algoprobe.core.config import digest, to_dict
+from algoprobe.core.errors import AlgoprobeError, UsageError
+from algoprobe.core.machine import provenance
+from algoprobe.core.run import RunFolder
+
+from .checkpoint import load_state, save_state, save_weights
+from .config import Experiment
+from .curriculum import Curriculum
+from .evaluation import validate
+from .forward import Arithmetic
+from .interrupt import Interrupted, stop_requests
+from .load import read_experiment
+from .optimisers import build
+from .progress import Progress
+from .schedule import draw_loops, learning_rate_factor, recommended_loops
+from .step import StepResult, update
+
+LOG_EVERY = 10
+CARD_ROWS = 10_000
+
+
+def train(
+    experiment: Experiment,
+    folder: RunFolder,
+    progress: Progress,
+    *,
+    preset: str = "custom",
+    checkpoint_seconds: float = 60.0,
+) -> None:
+    """Train `experiment` in `folder` to the end of its budget, going on from the last checkpoint if there is one.
+
+    Raises `Interrupted`, after saving, when the process was asked to stop.
+    """
+    experiment.check()
+    with folder.lock():
+        prepare(folder, experiment, preset)
+        if folder.record.get("status") == "finished":
+            progress.say(f"{folder.path} is trained already")
+            return
+        config, seeds = experiment.train, experiment.seeds
+        deterministic(config.threads)
+        run = State.begin(experiment, folder, progress)
+        model, task, curriculum, arithmetic = run.model, run.curriculum.full, run.curriculum, run.arithmetic
+        saved, started, resumed_at = time.monotonic(), time.monotonic(), run.step
+
+        with stop_requests() as stop:
+            while run.step < config.steps:
+                indices = np.arange(run.step * config.batch, (run.step + 1) * config.batch)
+                batch = curriculum.task.sample("train", seeds.data, indices)
+                loops = draw_loops(config.loops, experiment.model.loops, curriculum.stage, seeds.train, run.step)
+                factor = learning_rate_factor(config, run.step)
+                model.train()
+                result = update(
+                    model, run.optimisers, batch, loops, factor, config, arithmetic, run.step, seeds.train
+                )
+                run.window.add(result)
+                run.step += 1
+                end, examples, lines = run.step == config.steps, run.step * config.batch, []
+
+                if end or run.step % LOG_EVERY == 0:
+                    rate = (run.step - resumed_at) * config.batch / (time.monotonic() - started)
+                    lines.append(
+                        run.window.close()
+                        | {
+                            "accuracy": float(curriculum.task.grade(batch, result.answered(batch)).mean()),
+                            "learning_rate": config.optimiser.lr * factor,
+                            "stage": curriculum.stage,
+                            "loops": loops,
+                            "rate": round(rate, 1),
+                            **run.clock.spent(),
+                        }
+                    )
+                    if not math.isfinite(lines[0]["loss"]):
+                        raise AlgoprobeError(f"the loss is not finite at step {run.step}; lower train.optimiser.lr")
+                if look := curriculum.look(model, arithmetic, run.loops, run.step):
+                    lines.append(look)
+                if end or examples // config.validate_every > (examples - config.batch) // config.validate_every:
+                    cells = validate(model, task, seeds.data, config.validate_rows, arithmetic, run.loops)
+                    lines.append({"validation": cells})
+
+                lines = [{"step": run.step, "examples": examples} | line for line in lines]
+                folder.append_metrics(lines)
+                for line in lines:
+                    progress.line(line)
+                if stop.requested and not end:
+                    run.save("interrupted")
+                    raise Interrupted(f"saved at {examples:,} examples in {folder.path}")
+                if time.monotonic() - saved >= checkpoint_seconds and not end:
+                    run.save("running")
+                    saved = time.monotonic()
+            run.save("finished")
+
+
+@dataclass
+class Window:
+    """Sums since the last logged line; part of the state, so that a resumed run logs the same lines."""
+
+    loss: torch.Tensor | float = 0.0
+    norm: torch.Tensor | float = 0.0
+    steps: int = 0
+
+    def add(self, result: StepResult) -> None:
+        """Count one step."""
+        self.loss, self.norm, self.steps = self.loss + result.loss, self.norm + result.norm, self.steps + 1
+
+    def close(self) -> dict[str, float]:
+        """Means since the last line; starts a new window."""
+        means = {"loss": float(self.loss) / self.steps, "gradient_norm": float(self.norm) / self.steps}
+        self.loss, self.norm, self.steps = 0.0, 0.0, 0
+        return means
+
+
+@dataclass
+class Clock:
+    """Seconds spent on the run, earlier sittings included."""
+
+    cpu: float = 0.0
+    wall: float = 0.0
+    began: tuple[float, float] = field(default_factory=lambda: (time.process_time(), time.monotonic()))
+
+    def spent(self) -> dict[str, float]:
+        """Processor and wall seconds so far."""
+        cpu, wall = time.process_time() - self.began[0], time.monotonic() - self.began[1]
+        return {"cpu_seconds": round(self.cpu + cpu, 3), "wall_seconds": round(self.wall + wall, 3)}
+
+
+@dataclass
+class State:
+    """All that a step changes, and how it is kept."""
+
+    experiment: Experiment
+    folder: RunFolder
+    arithmetic: Arithmetic
+    curriculum: Curriculum
+    model: nn.Module
+    optimisers: list[Optimizer]
+    clock: Clock = field(default_factory=Clock)
+    window: Window = field(default_factory=Window)
+    step: int = 0
+
+    @classmethod
+    def begin(cls, experiment: Experiment, folder: RunFolder, progress: Progress) -> State:
+        """The state at the last checkpoint, or at the start."""
+        config, seeds = experiment.train, experiment.seeds
+        arithmetic = Arithmetic.resolve(config, folder.record.get("precision"))
+        curriculum = Curriculum(config.curriculum, experiment.task.build(), seeds.data)
+        model = arithmetic.place(experiment.model.build(curriculum.full.sizes, seeds.init))
+        run = cls(experiment, folder, arithmetic, curriculum, model, build(config.optimiser, model))
+        if folder.has("state.pt"):
+            saved = load_state(folder.file("state.pt"))
+            model.load_state_dict(saved["model"])
+            for optimiser, state in zip(run.optimisers, saved["optimisers"]):
+                optimiser.load_state_dict(state)
+            curriculum.move_to(saved["stage"])
+            run.step, run.window = saved["step"], Window(**saved["window"])
+            run.clock = Clock(saved["cpu_seconds"], saved["wall_seconds"])
+            progress.say(f"going on in {folder.path} from {run.step * config.batch:,} examples")
+        else:
+            folder.write("record.json", run.new_record())
+        folder.truncate_metrics(run.step)
+        return run
+
+    @property
+    def loops(self) -> int:
+        """The number of loops that held-out rows are answered with."""
+        return recommended_loops(self.experiment.train.loops, self.experiment.model.loops, self.curriculum.stage)
+
+    def new_record(self) -> dict:
+        """`record.json` of a run that starts."""
+        task, seed = self.curriculum.full, self.experiment.seeds.data
+        return provenance() | {
+            "status": "running",
+            "examples": 0,
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "precision": {"dtype": self.arithmetic.dtype, "attention": self.arithmetic.attention},
+            "device": str(self.arithmetic.device),
+            "loops": self.loops,
+            "card": task.card(seed, CARD_ROWS),
+            "leaks": task.leaks(seed, CARD_ROWS),
+        }
+
+    def save(self, status: str) -> None:
+        """Write weights, state and record; refuse weights that are not finite."""
+        if not all(bool(p.isfinite().all()) for p in self.model.parameters()):
+            raise AlgoprobeError(f"weights are not finite after step {self.step}; the checkpoint before it is kept")
+        spent = self.clock.spent()
+        save_weights(self.folder.file("model.safetensors"), self.model, step=self.step)
+        state = {
+            "step": self.step,
+            "stage": self.curriculum.stage,
+            "model": self.model.state_dict(),
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+            "window": {"loss": float(self.window.loss), "norm": float(self.window.norm), "steps": self.window.steps},
+        }
+        save_state(self.folder.file("state.pt"), state | spent)
+        examples = self.step * self.experiment.train.batch
+        self.folder.update_record(
+            status=status, examples=examples, stage=self.curriculum.stage, loops=self.loops, **spent
+        )
+
+
+def prepare(folder: RunFolder, experiment: Experiment, preset: str) -> None:
+    """Write `config.json`, or make sure that the one there is of the same experiment."""
+    config = {"preset": preset, "digest": digest(experiment), "experiment": to_dict(experiment)}
+    if not folder.has("config.json"):
+        folder.write("config.json", config)
+        return
+    found = digest(read_experiment(folder))
+    if found != config["digest"]:
+        raise UsageError(
+            f"{folder.path} holds a run of another config (digest {found}, not {config['digest']}); name another folder"
+        )
+
+
+def deterministic(threads: int) -> None:
+    """Make PyTorch take the same path every time: fixed threads, deterministic kernels."""
+    torch.set_num_threads(threads)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
