@@ -80,6 +80,9 @@ def validation(run: RunData) -> alt.LayerChart:
         | {"series": series[(cell["axis"], cell.get("value"), cell["distribution"])], "cell": name(cell)}
         for cell in run.validation
     ]
+    stages = _stages(run)
+    # The stage numbers stand between plot and legend.
+    key = legend(names, offset=22 if stages else 8)
     chart = (
         alt.Chart(alt.Data(values=points))
         .mark_line(point=alt.OverlayMarkDef(size=28, filled=True))
@@ -87,7 +90,7 @@ def validation(run: RunData) -> alt.LayerChart:
             x=_examples(),
             y=alt.Y("accuracy:Q", title="accuracy (share of validation rows)", scale=ACCURACY),
             color=alt.Color(
-                "series:N", scale=alt.Scale(domain=names, range=colours), legend=legend(names), title=None
+                "series:N", scale=alt.Scale(domain=names, range=colours), legend=key, title=None
             ),
             tooltip=[
                 alt.Tooltip("cell:N", title="validation cell"),
@@ -98,7 +101,6 @@ def validation(run: RunData) -> alt.LayerChart:
             ],
         )
     )
-    stages = _stages(run)
     rows = sorted({point["rows"] for point in points if point["rows"] is not None})
     support = f"{'–'.join(f'{r:,}' for r in dict.fromkeys((rows[0], rows[-1])))} rows a point. " if rows else ""
     on = f"On {next(iter(groups))[1]} rows. " if len(groups) == 1 and not single else ""

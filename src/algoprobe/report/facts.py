@@ -88,8 +88,8 @@ def tiles(runs: Mapping[str, RunData]) -> list[Tile]:
 
 
 def _cell_tile(label: str, cell: dict[str, Any]) -> Tile:
-    beside_it = f"{interval(cell)} chance {number(cell.get('chance'))}, best shortcut {shortcut(cell)}".strip()
-    return Tile(f"{label}: {name(cell)}", number(cell["accuracy"]), beside_it, verdict(cell))
+    parts = [interval(cell), f"chance {number(cell.get('chance'))}", f"best shortcut {shortcut(cell)}"]
+    return Tile(f"{label}: {name(cell)}", number(cell["accuracy"]), "; ".join(filter(None, parts)), verdict(cell))
 
 
 def _summary(label: str, run: RunData, short: bool = False) -> Tile:

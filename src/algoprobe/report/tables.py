@@ -104,7 +104,7 @@ def _plain(text: str) -> str:
 def accuracy_table(runs: Mapping[str, RunData]) -> Table:
     """Every test cell with its accuracy and interval, chance, best shortcut, rows, loops and training seeds.
 
-    Chance and shortcut stand once where all runs agree on them, as runs of one size do, else within each run's group.
+    Chance and shortcut stand once where all runs agree on them, as runs of one size do, else beside each accuracy.
     Of several runs the rows, loops and seeds stand in the title where they are the same throughout.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -112,7 +112,7 @@ def accuracy_table(runs: Mapping[str, RunData]) -> Table:
         for cell in run.cells:
             found.setdefault(name(cell), {})[label] = cell
     baselines, support = ("chance", "best shortcut"), ("rows", "loops", "seeds")
-    shared = all(len({(number(c.get("chance")), shortcut(c)) for c in row.values()}) == 1 for row in found.values())
+    shared = len(runs) > 1 and all(len({(number(c.get("chance")), shortcut(c)) for c in row.values()}) == 1 for row in found.values())
     spread = {key: {_whole(c.get(key)) for run in runs.values() for c in run.cells} for key in support}
     kept = [key for key in support if len(runs) == 1 or len(spread[key]) > 1]
     each = ("accuracy [interval]", *(() if shared else baselines), *kept)

@@ -47,21 +47,21 @@ CONFIG: dict[str, Any] = {
 
 def themed(chart: alt.Chart | alt.LayerChart, title: str, subtitle: str, height: int | alt.Step = 260) -> alt.LayerChart:
     """`chart` with its title, the width of what holds it, and the shared look."""
-    lines = alt.TitleParams(text=textwrap.wrap(title, 44), subtitle=textwrap.wrap(subtitle, 56))
+    lines = alt.TitleParams(text=textwrap.wrap(title, 44), subtitle=textwrap.wrap(subtitle, 50))
     return chart.properties(title=lines, width="container", height=height, description=f"{title}. {subtitle}").configure(
         **CONFIG
     )
 
 
 def columns(labels: Sequence[str]) -> int:
-    """How many columns of a legend fit into 330 px."""
+    """How many columns of a legend fit into 300 px."""
     widest = max((len(label) for label in labels), default=1)
-    return max(1, min(len(labels), int(330 // (widest * 6.6 + 34))))
+    return max(1, min(len(labels), int(300 // (widest * 6.6 + 34))))
 
 
-def legend(labels: Sequence[str], title: str | None = None) -> alt.Legend:
-    """A legend above the plot that fits a telephone."""
-    return alt.Legend(title=title, columns=columns(labels), orient="top", symbolOpacity=1)
+def legend(labels: Sequence[str], title: str | None = None, offset: int = 8) -> alt.Legend:
+    """A legend `offset` px above the plot that fits a telephone."""
+    return alt.Legend(title=title, offset=offset, columns=columns(labels), orient="top", symbolOpacity=1)
 
 
 def run_scales(labels: Sequence[str], baselines: bool) -> tuple[alt.Scale, alt.Scale, alt.Scale]:
