@@ -15,6 +15,10 @@ def histogram(low: int, weights: list[int]) -> dict[str, list[int]]:
     return {"values": list(range(low, low + len(weights))), "counts": weights}
 
 
+def as_mapping(low: int, weights: list[int]) -> dict[str, int]:
+    return {str(low + i): weight for i, weight in enumerate(weights)}
+
+
 def config(distribution: str = "balanced", seed: int = 0, preset: str | None = None) -> dict[str, Any]:
     return {
         "preset": preset or f"search-demo-{distribution}",
@@ -63,13 +67,18 @@ def record(status: str = "finished", **more: Any) -> dict[str, Any]:
             "rows": 10000,
             "histograms": {
                 "lookahead": histogram(0, [1003, 998, 1010, 990, 1001, 1000, 997, 1003, 999, 999]),
-                "edges": histogram(9, [40, 90, 200, 400, 800, 1100, 1300, 1500, 1450, 1300, 1000, 820]),
+                "edges": as_mapping(9, [40, 90, 200, 400, 800, 1100, 1300, 1500, 1450, 1300, 1000, 820]),
                 "right_answers": histogram(1, [9630, 331, 30, 9]),
             },
             "baselines": {"chance": 0.41, "deepest_subtree": 0.27},
         },
-        "leaks": {"exact": {"naive": 0, "balanced": 0}, "reordered": 0, "renamed": {"naive": 12, "balanced": 0},
-                  "note": "counted over 10,000 training rows"},
+        "leaks": {
+            "config": "00ff", "seed": 0, "training_rows": 10000, "reserved_rows": 12000, "draws": 21907,
+            "draws_dropped_as_test_rows": 3, "equal": 0, "equal_up_to_edge_order": 0, "equal_up_to_renaming": 412,
+            "share_up_to_renaming": 0.0412, "renaming_by_vertices": {"9": [120, 80], "20": [900, 0]},
+            "renaming_confirmed": {"checked": 50, "isomorphic": 50}, "certificate_microseconds_per_row": 3.2,
+            "test_rows_by_cell": [{"cell": "naive", "rows": 1000}],
+        },
     } | more  # fmt: skip
 
 

@@ -125,10 +125,41 @@ def notices(runs: Mapping[str, RunData]) -> list[str]:
     return said
 
 
-def leaks(run: RunData) -> list[tuple[str, str]]:
-    """The leak report as (what, how many) pairs in plain words."""
+LEAKS = (
+    ("{training_rows:,} training rows were compared with the {reserved_rows:,} reserved test rows.",),
+    ("{equal:,} of them equal a test row; {equal_up_to_edge_order:,} equal one up to the order of the edges.",),
+    (
+        "{equal_up_to_renaming:,} ({share_up_to_renaming:.1%}) equal one up to a renaming of the vertices.",
+        "Such rows are left in: at small sizes most shapes must recur.",
+    ),
+    (
+        "{renaming_confirmed[isomorphic]:,} of {renaming_confirmed[checked]:,} such matches that were checked exactly "
+        "are the same graph.",
+    ),
+    ("{draws_dropped_as_test_rows:,} of {draws:,} draws were dropped because they were test rows.",),
+)
+"""The leak report in sentences, for the fields that it has; what follows a first sentence explains it."""
+
+
+def leaks(run: RunData) -> tuple[list[str], list[tuple[str, str]]]:
+    """The leak report in plain words: sentences for what `LEAKS` knows, (what, how many) pairs for other numbers."""
     found = run.record.get("leaks")
-    return [(_words(key), _shown(value)) for key, value in flatten(found).items()] if isinstance(found, dict) else []
+    if not isinstance(found, dict) or not found:
+        return [], []
+    said, used = [], ""
+    for first, *rest in LEAKS:
+        try:
+            said.append(" ".join([first.format(**found), *rest]))
+            used += first
+        except (KeyError, TypeError, ValueError, IndexError):
+            continue
+    # Lists and tables by size stand in the record, at the end of the page.
+    others = {
+        key: value
+        for key, value in flatten({k: v for k, v in found.items() if "{" + k not in used}).items()
+        if not isinstance(value, list) and key not in ("config", "seed")
+    }
+    return said, [(_words(key), _shown(value)) for key, value in others.items()]
 
 
 def card_baselines(run: RunData) -> list[tuple[str, str]]:

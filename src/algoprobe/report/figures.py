@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +44,26 @@ def save(chart: alt.TopLevelMixin, path: str | Path, width: int = WIDTH) -> Path
     spec = specification(chart)
     if suffix not in (".html", ".json") and spec.get("width") == "container":
         spec["width"] = width
-    if suffix == ".png":
-        content = vl_convert.vegalite_to_png(spec, scale=2)
-    elif suffix == ".pdf":
-        content = vl_convert.vegalite_to_pdf(spec)
-    elif suffix == ".svg":
-        content = vl_convert.vegalite_to_svg(spec).encode()
-    elif suffix == ".json":
+    if suffix == ".json":
         content = json.dumps(spec, indent=1).encode()
-    else:
+    elif suffix == ".html":
         content = _page(spec).encode()
+    else:
+        svg = _svg(json.dumps(spec))
+        if suffix == ".png":
+            content = vl_convert.svg_to_png(svg, scale=2)
+        elif suffix == ".pdf":
+            content = vl_convert.svg_to_pdf(svg)
+        else:
+            content = svg.encode()
     write_atomically(path, lambda temporary: temporary.write_bytes(content))
     return path
+
+
+@lru_cache(maxsize=1)
+def _svg(spec: str) -> str:
+    """The drawing of a specification; kept for the next format of the same chart, since drawing takes longest."""
+    return vl_convert.vegalite_to_svg(spec)
 
 
 def save_all(

@@ -72,7 +72,7 @@ def _words(runs: dict[str, RunData]) -> dict[str, Any]:
         "verdicts": WORDS,
         "table": tables.accuracy_table(tested).html() if tested else "",
         "markdown": tables.accuracy_table(tested).markdown() if tested else "",
-        "leaks": {label: found for label, run in runs.items() if (found := facts.leaks(run))},
+        "leaks": {label: found for label, run in runs.items() if any(found := facts.leaks(run))},
         "baselines": {label: found for label, run in runs.items() if (found := facts.card_baselines(run))},
         "differing": differing,
         "common": common,

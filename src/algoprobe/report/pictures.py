@@ -84,10 +84,32 @@ def _histograms(runs: Mapping[str, RunData]) -> list[Figure]:
     for label, run in runs.items():
         found = (run.record.get("card") or {}).get("histograms") or {}
         for quantity, histogram in found.items():
-            if not isinstance(histogram, dict) or not {"values", "counts"} <= histogram.keys():
-                raise AlgoprobeError(f"{run.folder / 'record.json'} is damaged: histogram {quantity} needs values and counts.")
-            cards.setdefault(quantity, {})[label] = histogram
+            try:
+                cards.setdefault(quantity, {})[label] = counted(histogram)
+            except (AttributeError, TypeError, ValueError) as error:
+                path = run.folder / "record.json"
+                raise AlgoprobeError(f"{path} is damaged: histogram {quantity} is {histogram!r}.") from error
     return [Figure(slug("card", quantity), curves.histogram(cards[quantity], quantity)) for quantity in cards]
+
+
+def counted(histogram: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """`{"values": […], "counts": […]}` of a histogram written so or as `{value: count}` (JSON keys are texts)."""
+    if {"values", "counts"} <= histogram.keys():
+        values, counts = list(histogram["values"]), [int(count) for count in histogram["counts"]]
+    else:
+        values, counts = [_value(key) for key in histogram], [int(count) for count in histogram.values()]
+    if len(values) != len(counts):
+        raise ValueError("as many values as counts are wanted")
+    return {"values": values, "counts": counts}
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def chosen(examples: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:

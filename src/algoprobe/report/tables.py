@@ -104,24 +104,25 @@ def _plain(text: str) -> str:
 def accuracy_table(runs: Mapping[str, RunData]) -> Table:
     """Every test cell with its accuracy and interval, chance, best shortcut, rows, loops and training seeds.
 
-    Chance and shortcut stand once where all runs agree on them, as runs of one size do, else beside each accuracy.
+    Chance and shortcut (its level, its name last) stand once where all runs agree on them, as runs of one size do, else beside each accuracy.
     Of several runs the rows, loops and seeds stand in the title where they are the same throughout.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for label, run in runs.items():
         for cell in run.cells:
             found.setdefault(name(cell), {})[label] = cell
-    baselines, support = ("chance", "best shortcut"), ("rows", "loops", "seeds")
+    support = ("rows", "loops", "seeds")
     shared = len(runs) > 1 and all(len({(number(c.get("chance")), shortcut(c)) for c in row.values()}) == 1 for row in found.values())
     spread = {key: {_whole(c.get(key)) for run in runs.values() for c in run.cells} for key in support}
     kept = [key for key in support if len(runs) == 1 or len(spread[key]) > 1]
-    each = ("accuracy [interval]", *(() if shared else baselines), *kept)
-    groups = [("", ("test cell", *(baselines if shared else ())))]
+    each = ("accuracy [interval]", *(() if shared else ("chance", "best shortcut")), *kept)
+    groups = [("", ("test cell", *(("chance", "shortcut") if shared else ())))]
     groups += [(label if len(runs) > 1 else "", each) for label in runs]
+    groups += [("", ("best shortcut",))] if shared else []
     rows, marks = [], {}
     for cell_name, row in found.items():
         first = next(iter(row.values()))
-        texts = [cell_name] + ([number(first.get("chance")), shortcut(first)] if shared else [])
+        texts = [cell_name] + ([number(first.get(key)) for key in ("chance", "shortcut")] if shared else [])
         for label in runs:
             cell = row.get(label)
             if cell is None:
@@ -131,6 +132,7 @@ def accuracy_table(runs: Mapping[str, RunData]) -> Table:
             texts.append(f"{number(cell['accuracy'])} {interval(cell)}".strip())
             texts += [] if shared else [number(cell.get("chance")), shortcut(cell)]
             texts += [_whole(cell.get(key)) for key in kept]
+        texts += [str(first.get("shortcut_name") or "–").replace("_", " ")] if shared else []
         rows.append(tuple(texts))
     common = [f"{key} {next(iter(spread[key]))}" for key in support if key not in kept and spread[key]]
     title = ", ".join(["Accuracy in every test cell", *common])
