@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -16,6 +16,9 @@ from algoprobe.core.config import digest
 from algoprobe.core.errors import AlgoprobeError, UsageError, unknown
 from algoprobe.core.run import RunFolder
 from algoprobe.training.config import Experiment
+
+if TYPE_CHECKING:
+    from algoprobe.studies.registry import Preset
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,6 @@ class EvalOptions:
     """A run folder, or zoo:NAME."""
     on: str = ""
     """Distributions to test on, separated by commas; empty: the task's standard ones."""
-    n: int | None = None
-    """Input size of the test rows; none: the run's own. Needs a model whose positions and ids reach that far."""
     rows: int | None = None
     """Test rows in a cell; none: all that are reserved."""
     loops: str = ""
@@ -90,41 +91,26 @@ class BenchOptions:
     """Print one JSON object."""
 
 
-@dataclass(frozen=True)
-class StudyOptions:
-    """Train what a figure needs (only what is missing), evaluate, draw, and give a verdict."""
-
-    name: tyro.conf.Positional[str]
-    """Name of the study."""
-    scale: str = "laptop"
-    """laptop or paper."""
-    seeds: int = 1
-    """Number of seeds; means and intervals are over them."""
-    rows: tuple[str, ...] = ()
-    """Which models to train; none: all of the figure."""
-    workers: int = 2
-    """Runs trained at once, one core each."""
-    out: Path = Path("runs")
-    """Folder of all runs."""
-    json: bool = False
-    """Print one JSON object on standard output."""
-
-
 def parse(options: type, name: str, arguments: list[str]) -> Any:
     """`arguments` as an instance of `options`; on a mistake tyro prints the field, the value and exits with 2."""
     return tyro.cli(options, prog=f"algoprobe {name}", args=arguments, description=options.__doc__)
 
 
 def train_command(arguments: list[str]) -> int:
-    """Train a preset: `algoprobe train PRESET`, any field overridden; the same command goes on after a stop."""
+    """Train a preset (or go on with a run folder); any field can be overridden; the same command goes on after a stop."""
     from algoprobe.studies.registry import PRESETS, find_preset, load
 
     load()
     if not arguments or arguments[0] in ("-h", "--help"):
         names = "\n".join(f"  {p.name:<24} {p.summary}" for p in PRESETS.values())
-        print(f"usage: algoprobe train PRESET [--help] [--task.n 65 …]\n\npresets:\n{names}")
+        print(f"usage: algoprobe train PRESET|RUN [--help] [--task.n 65 …]\n\npresets:\n{names}")
         return 0 if arguments else 2
-    preset = find_preset(arguments[0])
+    again = Path(arguments[0]) / "config.json"
+    if again.is_file():
+        preset = preset_of(RunFolder(again.parent))
+        arguments = [*arguments, "--run", arguments[0]]
+    else:
+        preset = find_preset(arguments[0])
 
     @dataclass(frozen=True)
     class Options:
@@ -148,13 +134,30 @@ def train_command(arguments: list[str]) -> int:
 
     progress = progress_for(experiment.train.steps * experiment.train.batch)
     try:
-        train(experiment, folder, progress, preset=preset.name, checkpoint_seconds=options.checkpoint_seconds)
+        train(
+            experiment,
+            folder,
+            progress,
+            preset=preset.name,
+            scale=preset.scale,
+            checkpoint_seconds=options.checkpoint_seconds,
+        )
     finally:
         progress.close()
     if options.evaluate and not folder.has("evaluation.json"):
         evaluate_run(EvalOptions(run=str(folder.path), save=True))
     print(folder.path)
     return 0
+
+
+def preset_of(folder: RunFolder) -> Preset:
+    """The experiment of a run folder, to go on with it by its path."""
+    from algoprobe.studies.registry import Preset
+    from algoprobe.training.load import read_experiment
+
+    experiment, config = read_experiment(folder), folder.read("config.json")
+    name, scale = config.get("preset", "custom"), config.get("scale", "laptop")
+    return Preset(name, scale, f"The run in {folder.path}.", lambda: experiment)
 
 
 def parse_loops(text: str, default: int) -> list[int]:
@@ -179,7 +182,6 @@ def evaluate_run(options: EvalOptions) -> dict[str, Any]:
     return evaluate_folder(
         options.run,
         on=on,
-        n=options.n,
         rows=options.rows,
         loops=lambda default: parse_loops(options.loops, default),
         device=options.device,
@@ -196,9 +198,9 @@ def eval_command(arguments: list[str]) -> int:
     else:
         from rich.console import Console
 
-        from algoprobe.report.tables import accuracy_table
+        from algoprobe.report.tables import cells_table
 
-        Console().print(accuracy_table(found["cells"], title=found["model"]))
+        Console().print(cells_table(found["cells"]).rich())
     return 0
 
 
@@ -288,15 +290,16 @@ def bench_command(arguments: list[str]) -> int:
 
 def study_command(arguments: list[str]) -> int:
     """Re-make a paper's figure."""
-    from algoprobe.studies.registry import STUDIES, find_study, load
+    from algoprobe.studies.registry import STUDIES, StudyOptions, find_study, load
 
     load()
-    if not arguments:
+    if not arguments or arguments[0] in ("-h", "--help"):
         names = "\n".join(f"  {s.name:<24} {s.summary}" for s in STUDIES.values())
         print(f"usage: algoprobe study NAME [--help]\n\nstudies:\n{names}")
-        return 2
-    options = parse(StudyOptions, "study", arguments)
-    found = find_study(options.name).run(options)
+        return 0 if arguments else 2
+    study = find_study(arguments[0])
+    options = parse(StudyOptions, f"study {study.name}", arguments[1:])
+    found = study.run(options)
     if options.json:
         print(json.dumps(found))
     return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from algoprobe.core.errors import unknown
 from algoprobe.training.config import Experiment
@@ -26,13 +27,31 @@ class Preset:
 
 
 @dataclass(frozen=True)
+class StudyOptions:
+    """Train what a figure needs (only what is missing), evaluate, draw, and give a verdict."""
+
+    scale: Scale = "laptop"
+    """Laptop runs take minutes; paper runs are the paper's own sizes and want a GPU and days."""
+    seeds: int = 1
+    """Number of seeds; means and intervals are over them."""
+    rows: tuple[str, ...] = ()
+    """Which models to train; none: all of the figure."""
+    workers: int = 2
+    """Runs trained at once, one core each."""
+    out: Path = Path("runs")
+    """Folder of all runs."""
+    json: bool = False
+    """Print one JSON object on standard output."""
+
+
+@dataclass(frozen=True)
 class Study:
     """A paper's figure: what to train, what to draw, what to expect."""
 
     name: str
     summary: str
-    run: Callable
-    """`run(options) -> dict`: trains what is missing, evaluates, writes chart and page, returns the verdict."""
+    run: Callable[[StudyOptions], dict[str, Any]]
+    """Trains what is missing, evaluates, writes figure and page, prints and returns the verdict."""
 
 
 PRESETS: dict[str, Preset] = {}

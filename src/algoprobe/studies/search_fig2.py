@@ -7,12 +7,15 @@ Paper scale: n = 128, lookahead up to 20, six layers, 883 million examples.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from algoprobe.core.errors import unknown
 from algoprobe.models.config import TransformerConfig
 from algoprobe.tasks.search.config import SearchConfig
 from algoprobe.training.config import CurriculumConfig, Experiment, LoopsConfig, OptimiserConfig, TrainConfig
 
-from .registry import preset
+from .comparison import Expected, compare
+from .registry import StudyOptions, find_preset, preset, study
 
 
 def paper() -> Experiment:
@@ -114,4 +117,76 @@ def search_demo_naive() -> Experiment:
             curriculum=CurriculumConfig(on=False),
             loops=LoopsConfig(draw="uniform", low=10, high=15),
         ),
+    )
+
+
+@preset("search-demo-star", "laptop")
+def search_demo_star() -> Experiment:
+    """The same model and budget on star graphs."""
+    experiment = demo()
+    return replace(experiment, task=replace(experiment.task, distribution="star"))
+
+
+@preset("search-demo-small", "laptop")
+def search_demo_small() -> Experiment:
+    """The same model and budget on balanced graphs of lookahead up to 5."""
+    experiment = demo()
+    return replace(experiment, task=replace(experiment.task, lookahead=5))
+
+
+ROWS = {
+    "laptop": {
+        "naive": "search-demo-naive",
+        "star": "search-demo-star",
+        "balanced": "search-demo-balanced",
+        "balanced, small lookahead": "search-demo-small",
+    },
+    "paper": {
+        "naive": "search-paper-naive",
+        "star": "search-paper-star",
+        "balanced": "search-paper",
+        "balanced, small lookahead": "search-paper-small",
+    },
+}
+
+FIGURE = "Saparov et al., Figure 2 (n = 128, 883 million examples)"
+PAPER = (
+    Expected("naive", "naive", None, "0.99", 0.98, 1.0, FIGURE),
+    Expected("naive", "lookahead", 5, "0.26", 0.16, 0.36, FIGURE),
+    Expected("naive", "lookahead", 20, "0.49", 0.39, 0.59, FIGURE),
+    Expected("star", "naive", None, "0.65", 0.55, 0.75, FIGURE),
+    Expected("star", "lookahead", 20, "1.00", 0.98, 1.0, FIGURE),
+    Expected("balanced", "naive", None, "0.99", 0.98, 1.0, FIGURE),
+    Expected("balanced", "lookahead", 5, "1.00", 0.98, 1.0, FIGURE),
+    Expected("balanced", "lookahead", 20, "0.97", 0.95, 1.0, FIGURE),
+    Expected("balanced, small lookahead", "lookahead", 13, "0.99", 0.97, 1.0, FIGURE),
+    Expected("balanced, small lookahead", "lookahead", 20, "0.49", 0.39, 0.59, FIGURE),
+)
+# At laptop size the paper has no figure. The bands say what its findings would mean there: training on balanced graphs
+# answers everything; training on naive graphs answers naive rows and is no better than chance at the deepest lookahead.
+LAPTOP = (
+    Expected("naive", "naive", None, "0.99 at n = 128", 0.97, 1.0, "the finding of Figure 2 at this size"),
+    Expected("naive", "lookahead", 9, "0.49 at L = 20, n = 128", 0.0, 0.6, "the finding of Figure 2 at this size"),
+    Expected("balanced", "naive", None, "0.99 at n = 128", 0.97, 1.0, "the finding of Figure 2 at this size"),
+    *(
+        Expected("balanced", "lookahead", lookahead, paper, 0.97, 1.0, "the finding of Figure 2 at this size")
+        for lookahead, paper in ((1, "–"), (5, "1.00 at n = 128"), (9, "0.97 at L = 20, n = 128"))
+    ),
+)
+
+
+@study("search-fig2")
+def search_fig2(options: StudyOptions) -> dict[str, Any]:
+    """Trained on naive, star or balanced graphs, tested on every lookahead (the search paper's Figure 2)."""
+    presets = ROWS[options.scale]
+    chosen = options.rows or tuple(presets)
+    for row in chosen:
+        if row not in presets:
+            raise unknown("rows", row, presets)
+    return compare(
+        name="search-fig2",
+        title="Trained on, tested on",
+        rows={row: find_preset(presets[row]) for row in chosen},
+        expected=LAPTOP if options.scale == "laptop" else PAPER,
+        options=options,
     )

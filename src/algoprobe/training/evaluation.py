@@ -14,7 +14,7 @@ from algoprobe.core.statistics import wilson
 from algoprobe.tasks.task import Cell, Task
 
 from .forward import Arithmetic, answers
-from .load import TrainedRun, load_run
+from .load import load_run
 
 
 def evaluate_cell(
@@ -99,7 +99,6 @@ def evaluate_folder(
     name: str | Path,
     *,
     on: tuple[str, ...] = (),
-    n: int | None = None,
     rows: int | None = None,
     loops: Callable[[int], list[int]] = lambda recommended: [recommended],
     device: str | None = None,
@@ -107,14 +106,11 @@ def evaluate_folder(
 ) -> dict[str, Any]:
     """The `eval --json` object of the run at a path or `zoo:NAME`.
 
-    `on` names distributions (empty: the task's standard ones), `n` another input size, `rows` the test rows a cell
-    (None: all reserved), `loops` maps the recommended number of loops to those to run. With `save` the cells go to
+    `on` names distributions (empty: the task's standard ones), `rows` the test rows a cell (None: all reserved), `loops` maps the recommended number of loops to those to run. With `save` the cells go to
     `evaluation.json` (several loop counts: to its sweep) and worked examples to `examples.json`.
     """
     run = load_run(name, device)
     task = run.task
-    if n is not None and n != task.config.n:
-        task = at_size(run, n)
     cells = task.cells(on)
     counts = loops(run.loops)
     rows = task.config.test_rows if rows is None else rows

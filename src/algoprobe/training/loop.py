@@ -43,6 +43,7 @@ def train(
     progress: Progress,
     *,
     preset: str = "custom",
+    scale: str = "laptop",
     checkpoint_seconds: float = 60.0,
 ) -> None:
     """Train `experiment` in `folder` to the end of its budget, going on from the last checkpoint if there is one.
@@ -51,7 +52,7 @@ def train(
     """
     experiment.check()
     with folder.lock():
-        prepare(folder, experiment, preset)
+        prepare(folder, experiment, preset, scale)
         if folder.record.get("status") == "finished":
             progress.say(f"{folder.path} is trained already")
             return
@@ -217,9 +218,9 @@ class State:
         )
 
 
-def prepare(folder: RunFolder, experiment: Experiment, preset: str) -> None:
+def prepare(folder: RunFolder, experiment: Experiment, preset: str, scale: str) -> None:
     """Write `config.json`, or make sure that the one there is of the same experiment."""
-    config = {"preset": preset, "digest": digest(experiment), "experiment": to_dict(experiment)}
+    config = {"preset": preset, "scale": scale, "digest": digest(experiment), "experiment": to_dict(experiment)}
     if not folder.has("config.json"):
         folder.write("config.json", config)
         return

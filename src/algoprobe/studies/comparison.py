@@ -1,0 +1,168 @@
+"""What studies share: train rows of a figure over seeds, merge seeds, watch, compare with the paper."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from algoprobe.core.config import digest
+from algoprobe.core.files import write_json, write_text
+from algoprobe.core.run import RunFolder
+from algoprobe.core.statistics import mean_interval, wilson
+from algoprobe.training.config import Experiment, Seeds
+
+from .registry import Preset, StudyOptions
+
+if TYPE_CHECKING:
+    from algoprobe.training.pool import Job
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A cell of a figure: what the paper says, and where ours should lie."""
+
+    row: str
+    """What the model was trained on."""
+    axis: str
+    value: int | None
+    paper: str
+    """The paper's value, or a dash; always of the paper's own size."""
+    low: float
+    high: float
+    source: str
+    """Where the band comes from."""
+
+
+def with_seed(experiment: Experiment, seed: int) -> Experiment:
+    """`experiment` with all three seeds set to `seed`."""
+    return replace(experiment, seeds=Seeds(data=seed, init=seed, train=seed))
+
+
+def cells_of(folder: RunFolder) -> list[dict[str, Any]]:
+    """The test cells of an evaluated run."""
+    return folder.read("evaluation.json")["cells"]
+
+
+def merge_seeds(runs: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Cell by cell the mean over seeds, with Student's 95 % interval over them (one seed: Wilson's over its rows)."""
+    merged = []
+    for cells in zip(*runs):
+        cell = dict(cells[0])
+        if len(cells) > 1:
+            mean, low, high = mean_interval([c["accuracy"] for c in cells])
+            cell |= {"accuracy": mean, "low": max(0.0, low), "high": min(1.0, high), "seeds": len(cells)}
+        else:
+            cell["low"], cell["high"] = wilson(cell["accuracy"] * cell["rows"], cell["rows"])
+        merged.append(cell)
+    return merged
+
+
+def verdicts(rows: dict[str, list[dict[str, Any]]], expected: Sequence[Expected]) -> list[dict[str, Any]]:
+    """For every expected cell that was measured: paper value, ours, band, and whether ours lies in it."""
+    found = []
+    for band in expected:
+        for cell in rows.get(band.row, ()):
+            if (cell["axis"], cell["value"]) == (band.axis, band.value) and cell["distribution"] != "star":
+                inside = band.low <= cell["accuracy"] <= band.high
+                found.append(
+                    {
+                        "trained_on": band.row,
+                        "cell": band.axis if band.value is None else f"{band.axis} {band.value}",
+                        "paper": band.paper,
+                        "ours": cell["accuracy"],
+                        "band": [band.low, band.high],
+                        "verdict": "in the band" if inside else "outside",
+                        "seeds": cell["seeds"],
+                        "source": band.source,
+                    }
+                )
+    return found
+
+
+class Watch:
+    """Prints a line for each running job every `seconds`, on standard error."""
+
+    def __init__(self, seconds: float = 20.0) -> None:
+        self.seconds = seconds
+        self.began = self.last = time.monotonic()
+
+    def __call__(self, running: Sequence[Job]) -> None:
+        if time.monotonic() - self.last < self.seconds:
+            return
+        from algoprobe.training.progress import clock, describe
+
+        self.last = time.monotonic()
+        for job in running:
+            lines = [line for line in job.folder.metrics if "loss" in line]
+            total = job.experiment.train.steps * job.experiment.train.batch
+            text = describe(lines[-1], total) if lines else "starting"
+            print(f"{clock(self.last - self.began):>7}  {job.label}: {text}", file=sys.stderr, flush=True)
+
+
+def compare(
+    name: str, title: str, rows: dict[str, Preset], expected: Sequence[Expected], options: StudyOptions
+) -> dict[str, Any]:
+    """Train each row's preset over the seeds, and set the rows' test cells side by side.
+
+    Writes `results.json`, the figure and one page of the first seed's runs to OUT/NAME, prints table and verdicts, and
+    returns what `results.json` holds. Raises `AlgoprobeError` when a run failed; what is done stays done.
+    """
+    from algoprobe.report import charts, figures, page, tables
+    from algoprobe.training.pool import run_jobs
+
+    jobs = {row: [job_for(preset, row, seed, options) for seed in range(options.seeds)] for row, preset in rows.items()}
+    # Seed by seed, so that a study stopped half-way has whole seeds.
+    ordered = [jobs[row][seed] for seed in range(options.seeds) for row in rows]
+    run_jobs(ordered, options.workers, Watch())
+
+    cells = {row: merge_seeds([cells_of(job.folder) for job in of_row]) for row, of_row in jobs.items()}
+    found = {
+        "study": name,
+        "scale": options.scale,
+        "seeds": options.seeds,
+        "rows": [{"trained_on": row, "cells": of_row} for row, of_row in cells.items()],
+        "verdicts": verdicts(cells, expected),
+        "examples": {row: of_row[0].folder.record["examples"] for row, of_row in jobs.items()},
+        "cpu_seconds": {row: [job.folder.record["cpu_seconds"] for job in of_row] for row, of_row in jobs.items()},
+        "machine": jobs[next(iter(rows))][0].folder.record["machine"]["class"],
+    }
+    folder = options.out / name
+    write_json(folder / "results.json", found)
+    figures.save_all({"figure": charts.trained_on_tested_on(cells)}, folder)
+    table = tables.trained_on_tested_on(cells)
+    write_text(folder / "table.md", table.markdown())
+    page_path = page.write([of_row[0].folder.path for of_row in jobs.values()], folder / "report")
+    if not options.json:
+        show(table, found["verdicts"])
+        print(f"{title}: figure {folder / 'figure.png'}, page {page_path}")
+    return found
+
+
+def job_for(preset: Preset, row: str, seed: int, options: StudyOptions) -> Job:
+    """The run of one row and seed."""
+    from algoprobe.training.pool import Job
+
+    experiment = with_seed(preset.make(), seed)
+    folder = RunFolder(options.out / preset.name / digest(experiment))
+    return Job(f"trained on {row}, seed {seed}", preset.name, preset.scale, experiment, folder)
+
+
+def show(table: Any, found: Sequence[dict[str, Any]]) -> None:
+    """Print the table, then for each expected cell paper value, ours, band and verdict."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(table.rich())
+    verdict = Table(title="Paper and ours", title_justify="left")
+    for column in ("trained on", "cell", "paper", "ours", "band", "seeds", "verdict"):
+        verdict.add_column(column, justify="left" if column in ("trained on", "cell", "verdict") else "right")
+    for v in found:
+        low, high = v["band"]
+        verdict.add_row(
+            v["trained_on"], v["cell"], v["paper"], f"{v['ours']:.3f}", f"{low:.2f}–{high:.2f}", str(v["seeds"]), v["verdict"]
+        )
+    console.print(verdict)

@@ -1,0 +1,85 @@
+"""Several runs at once, each in a process of its own; one that fails does not stop the others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from algoprobe.core.errors import AlgoprobeError
+from algoprobe.core.run import RunFolder
+
+from .config import Experiment
+from .interrupt import Interrupted, stop_requests
+from .loop import prepare
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run that somebody wants trained and evaluated."""
+
+    label: str
+    """What a person calls it."""
+    preset: str
+    scale: str
+    experiment: Experiment
+    folder: RunFolder
+
+    @property
+    def done(self) -> bool:
+        """Whether it is trained and scored."""
+        return self.folder.record.get("status") == "finished" and self.folder.has("evaluation.json")
+
+
+def start(job: Job) -> subprocess.Popen:
+    """A process that trains `job` from its `config.json`, and then scores it; its output goes to `train.log`."""
+    threads = str(job.experiment.train.threads)
+    with open(job.folder.file("train.log"), "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "algoprobe.cli", "train", str(job.folder.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"OMP_NUM_THREADS": threads},
+        )
+
+
+def run_jobs(jobs: Sequence[Job], workers: int, watch: Callable[[Sequence[Job]], None], every: float = 2.0) -> None:
+    """Train and score what of `jobs` is not done yet, `workers` at a time; `watch(running jobs)` is called now and then.
+
+    Raises `Interrupted` when asked to stop (every run has saved), `AlgoprobeError` naming the runs that failed.
+    """
+    for job in jobs:
+        with job.folder.lock():
+            prepare(job.folder, job.experiment, job.preset, job.scale)
+    waiting, running, failed = [job for job in jobs if not job.done], {}, []
+    with stop_requests() as stop:
+        while waiting or running:
+            while waiting and len(running) < workers and not stop.requested:
+                job = waiting.pop(0)
+                running[start(job)] = job
+            time.sleep(0.1 if stop.requested else every)
+            watch(list(running.values()))
+            for process in [p for p in running if p.poll() is not None]:
+                job = running.pop(process)
+                if process.returncode and not stop.requested:
+                    failed.append(job)
+            if stop.requested:
+                for process in running:
+                    process.terminate()
+                for process in running:
+                    process.wait()
+                raise Interrupted("every run is saved")
+    if failed:
+        reasons = "\n".join(f"  {job.label}: {last_words(job)}" for job in failed)
+        raise AlgoprobeError(f"{len(failed)} of {len(jobs)} runs failed:\n{reasons}")
+
+
+def last_words(job: Job) -> str:
+    """The last line that a run's process printed, and where the rest is."""
+    log = job.folder.file("train.log")
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return f"{lines[-1] if lines else 'no output'} (all of it: {log})"
