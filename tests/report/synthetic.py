@@ -8,6 +8,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+from algoprobe.core.config import digest
+
 LAYERED = [[0, 1], [0, 4], [1, 2], [2, 3], [4, 5], [5, 6], [7, 0], [3, 8]]
 
 
@@ -22,7 +24,7 @@ def as_mapping(low: int, weights: list[int]) -> dict[str, int]:
 def config(distribution: str = "balanced", seed: int = 0, preset: str | None = None) -> dict[str, Any]:
     return {
         "preset": preset or f"search-demo-{distribution}",
-        "digest": f"{abs(hash((distribution, seed, preset))) % 16**16:016x}",
+        "digest": digest([distribution, seed, preset]),
         "experiment": {
             "task": {"kind": "search", "n": 65, "distribution": distribution, "encoding": "packed", "lookahead": None},
             "model": {"kind": "looped", "width": 64, "heads": 1, "layers": 1, "loops": {"low": 6, "high": 14}},

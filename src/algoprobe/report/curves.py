@@ -103,9 +103,11 @@ def validation(run: RunData) -> alt.LayerChart:
     )
     rows = sorted({point["rows"] for point in points if point["rows"] is not None})
     support = f"{'–'.join(f'{r:,}' for r in dict.fromkeys((rows[0], rows[-1])))} rows a point. " if rows else ""
+    chance = (run.record.get("card") or {}).get("baselines", {}).get("chance")
+    level = f"Chance over all cells: {chance:.2f} (task card). " if _finite(chance) and not single else ""
     on = f"On {next(iter(groups))[1]} rows. " if len(groups) == 1 and not single else ""
     layers = alt.layer(*_stage_rules(stages), chart)
-    return themed(layers, "Validation accuracy", f"{on}{support}{_stage_note(stages)}".strip(), height=280)
+    return themed(layers, "Validation accuracy", f"{on}{support}{level}{_stage_note(stages)}".strip(), height=280)
 
 
 def _stages(run: RunData) -> list[dict[str, Any]]:
