@@ -49,7 +49,8 @@ def test_the_sweep_knows_recommended_and_trained_loops(runs):
 def test_trained_on_tested_on_writes_ranges_where_rows_disagree():
     cells = {
         "a": [synthetic.cell("lookahead", 1, "star", 0.9, 0.2, 0.3)],
-        "b": [synthetic.cell("lookahead", 1, "star", 0.5, 0.4, 0.3), synthetic.cell("naive", None, "naive", 1, 0.5, 0.7)],
+        "b": [synthetic.cell("lookahead", 1, "star", 0.5, 0.4, 0.3)],
+        "c": [synthetic.cell("naive", None, "naive", 1, 0.5, 0.7)],
     }
     rows = values(charts.trained_on_tested_on(cells), 2)
     assert [(r["series"], r["cell"], r["text"]) for r in rows] == [
@@ -62,8 +63,9 @@ def test_trained_on_tested_on_writes_ranges_where_rows_disagree():
 
 def test_curves_thin_long_runs_keep_their_end_and_drop_what_is_not_a_number(runs):
     run = next(iter(runs.values()))
-    lines = tuple({"step": i, "examples": i, "loss": 1.0} for i in range(1, 2001))
-    long = type(run)(**(vars(run) | {"training": (*lines[:-1], {"step": 2000, "examples": 2000, "loss": float("nan")})}))
+    lines = [{"step": i, "examples": i, "loss": 1.0} for i in range(1, 2001)]
+    lines[-1]["loss"] = float("nan")
+    long = type(run)(**(vars(run) | {"training": tuple(lines)}))
     chart = curves.training({"a": long})
     points = values(chart)
     assert len(points) == curves.MOST_POINTS and points[-1]["step"] == 1999

@@ -33,7 +33,8 @@ def test_verdict_follows_the_low_end_of_the_interval(low, chance, shortcut, expe
 
 
 def test_numbers_never_round_to_perfection():
-    assert [number(v) for v in (1.0, 0.9996, 0.0, 0.002, 0.125, None)] == ["1.00", "1.000", "0.00", "0.002", "0.12", "–"]
+    texts = [number(v) for v in (1.0, 0.9996, 0.996, 0.99999, 0.0, 0.002, 1e-6, 0.125, None)]
+    assert texts == ["1.00", "0.9996", "0.996", ">0.9999", "0.00", "0.002", "<0.0001", "0.12", "–"]
 
 
 def test_an_accuracy_never_stands_alone():

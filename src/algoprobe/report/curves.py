@@ -89,9 +89,7 @@ def validation(run: RunData) -> alt.LayerChart:
         .encode(
             x=_examples(),
             y=alt.Y("accuracy:Q", title="accuracy (share of validation rows)", scale=ACCURACY),
-            color=alt.Color(
-                "series:N", scale=alt.Scale(domain=names, range=colours), legend=key, title=None
-            ),
+            color=alt.Color("series:N", scale=alt.Scale(domain=names, range=colours), legend=key, title=None),
             tooltip=[
                 alt.Tooltip("cell:N", title="validation cell"),
                 alt.Tooltip("examples:Q", title="examples", format=","),
@@ -177,9 +175,7 @@ def histogram(cards: Mapping[str, dict[str, Any]], quantity: str) -> alt.Chart |
     else:
         colour, _, shape = run_scales(list(cards), baselines=False)
         key = legend(list(cards))
-        x = alt.X(
-            "value:Q", title=words, scale=padded(points), axis=alt.Axis(tickMinStep=1, format="d", grid=False)
-        )
+        x = alt.X("value:Q", title=words, scale=padded(points), axis=alt.Axis(tickMinStep=1, format="d", grid=False))
         painted = alt.Color("series:N", scale=colour, legend=key, title=None)
         chart = alt.layer(
             base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=painted),

@@ -84,5 +84,5 @@ def _template() -> Any:
     import jinja2
 
     text = resources.files(__package__).joinpath("page.html.jinja").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(text)
+    strict = {"autoescape": True, "undefined": jinja2.StrictUndefined}
+    return jinja2.Environment(**strict, trim_blocks=True, lstrip_blocks=True).from_string(text)

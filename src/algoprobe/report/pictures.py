@@ -131,14 +131,20 @@ def examples(run: RunData, most: int) -> list[Example]:
     for example in chosen(run.examples, most):
         try:
             picture = _address(draw(example)) if draw else ""
-            accepted = ", ".join(str(answer) for answer in example["accepted"])
-            title = charts.name(example)
-            text = f"start {example['start']}, goal {example['goal']}: answered {example['answer']}, right: {accepted}"
+            title, text = charts.name(example), _asked(example)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             path = run.folder / "examples.json"
             raise AlgoprobeError(f"{path} is damaged: an example cannot be drawn ({error!r}).") from error
         made.append(Example(picture, title, text, bool(example.get("correct"))))
     return made
+
+
+def _asked(example: dict[str, Any]) -> str:
+    """`start 0, goal 3: answered 4, right: 1`."""
+    asked = ", ".join(f"{key} {example[key]}" for key in ("start", "goal") if key in example)
+    right = example["accepted"]
+    right = ", ".join(str(answer) for answer in right) if isinstance(right, list) else str(right)
+    return f"{asked}: answered {example['answer']}, right: {right}" if asked else f"{example['answer']}, right: {right}"
 
 
 def _drawing(kind: str) -> Any:

@@ -55,7 +55,8 @@ class Table:
         for r, row in enumerate(self.rows):
             if self.foot and r == len(self.rows) - self.foot:
                 table.add_section()
-            table.add_row(*(Text(text, style=colours.get(self.marks.get((r, c), ""), "")) for c, text in enumerate(row)))
+            styles = (colours.get(self.marks.get((r, c), ""), "") for c in range(len(row)))
+            table.add_row(*(Text(text, style=style) for text, style in zip(row, styles)))
         return table
 
     def markdown(self) -> str:
@@ -76,7 +77,8 @@ class Table:
                 span = ' rowspan="2"' if grouped else ""
                 first += [f'<th scope="col"{span}>{html.escape(n)}</th>' for n in names]
         head = f"<tr>{''.join(first)}</tr>" + (f"<tr>{''.join(second)}</tr>" if grouped else "")
-        starts = {i for i, (group, at) in enumerate((g, k) for g, n in self.groups for k in range(len(n))) if group and not at}
+        places = [(group, k) for group, names in self.groups for k in range(len(names))]
+        starts = {column for column, (group, k) in enumerate(places) if group and k == 0}
         parts = []
         for r, row in enumerate(self.rows):
             cells = [f'<th scope="row">{html.escape(row[0])}</th>']
@@ -84,7 +86,8 @@ class Table:
                 mark = self.marks.get((r, c))
                 classes = " ".join(filter(None, ("edge" if c in starts else "", mark)))
                 title = f' title="{html.escape(WORDS[mark])}"' if mark else ""
-                cells.append(f"<td{f' class={chr(34)}{classes}{chr(34)}' if classes else ''}{title}>{html.escape(text)}</td>")
+                shown = f' class="{classes}"' if classes else ""
+                cells.append(f"<td{shown}{title}>{html.escape(text)}</td>")
             foot = ' class="baseline"' if r >= len(self.rows) - self.foot else ""
             parts.append(f"<tr{foot}>{''.join(cells)}</tr>")
         return (
@@ -104,7 +107,8 @@ def _plain(text: str) -> str:
 def accuracy_table(runs: Mapping[str, RunData]) -> Table:
     """Every test cell with its accuracy and interval, chance, best shortcut, rows, loops and training seeds.
 
-    Chance and shortcut (its level, its name last) stand once where all runs agree on them, as runs of one size do, else beside each accuracy.
+    Chance and shortcut (its level, its name last) stand once where all runs agree on them, as runs of one size do,
+    else beside each accuracy.
     Of several runs the rows, loops and seeds stand in the title where they are the same throughout.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -112,7 +116,8 @@ def accuracy_table(runs: Mapping[str, RunData]) -> Table:
         for cell in run.cells:
             found.setdefault(name(cell), {})[label] = cell
     support = ("rows", "loops", "seeds")
-    shared = len(runs) > 1 and all(len({(number(c.get("chance")), shortcut(c)) for c in row.values()}) == 1 for row in found.values())
+    levels = [{(number(cell.get("chance")), shortcut(cell)) for cell in row.values()} for row in found.values()]
+    shared = len(runs) > 1 and all(len(agreed) == 1 for agreed in levels)
     spread = {key: {_whole(c.get(key)) for run in runs.values() for c in run.cells} for key in support}
     kept = [key for key in support if len(runs) == 1 or len(spread[key]) > 1]
     each = ("accuracy [interval]", *(() if shared else ("chance", "best shortcut")), *kept)

@@ -45,12 +45,13 @@ CONFIG: dict[str, Any] = {
 }  # fmt: skip
 
 
-def themed(chart: alt.Chart | alt.LayerChart, title: str, subtitle: str, height: int | alt.Step = 260) -> alt.LayerChart:
+def themed(
+    chart: alt.Chart | alt.LayerChart, title: str, subtitle: str, height: int | alt.Step = 260
+) -> alt.Chart | alt.LayerChart:
     """`chart` with its title, the width of what holds it, and the shared look."""
     lines = alt.TitleParams(text=textwrap.wrap(title, 44), subtitle=textwrap.wrap(subtitle, 50))
-    return chart.properties(title=lines, width="container", height=height, description=f"{title}. {subtitle}").configure(
-        **CONFIG
-    )
+    words = f"{title}. {subtitle}"
+    return chart.properties(title=lines, width="container", height=height, description=words).configure(**CONFIG)
 
 
 def columns(labels: Sequence[str]) -> int:

@@ -45,11 +45,14 @@ def extremes(cells: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], dict[str,
 
 
 def number(value: float | None) -> str:
-    """An accuracy as it stands in tables and sentences: two decimals; three where two would read as 0 or 1."""
+    """An accuracy as it stands in tables and sentences: two decimals; more where fewer would read as 0 or 1."""
     if value is None:
         return "–"
-    text = f"{value:.2f}"
-    return f"{value:.3f}" if text in ("0.00", "1.00") and 0.0 < value < 1.0 else text
+    for decimals in (2, 3, 4):
+        text = f"{value:.{decimals}f}"
+        if value in (0.0, 1.0) or float(text) not in (0.0, 1.0):
+            return text
+    return "<0.0001" if value < 0.5 else ">0.9999"
 
 
 def interval(cell: dict[str, Any]) -> str:
