@@ -44,7 +44,7 @@ def extremes(cells: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], dict[str,
     return (ordered[0], ordered[-1]) if ordered else None
 
 
-def number(value: float | None) -> str:
+def number(value: float | int | None) -> str:
     """An accuracy as it stands in tables and sentences: two decimals; more where fewer would read as 0 or 1."""
     if value is None:
         return "–"
