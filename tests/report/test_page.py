@@ -47,6 +47,7 @@ def test_several_runs_stand_side_by_side(tmp_path, drawing, no_pictures):
     markup = read(path)
     assert path == tmp_path / "out" / "index.html"
     assert markup.text.count("trained on star") > 5 and "2 runs compared" in markup.text
+    assert "2 runs that differ in task.distribution. Lowest accuracy: trained on star in balanced" in markup.text
     assert "What differs" in markup.text and "What all runs share" in markup.text
     assert "spec-trained-on-tested-on" in markup.ids and len([i for i in markup.ids if i.startswith("spec-loops")]) == 2
     assert path.read_text(encoding="utf-8").count("window.vegaEmbed=") == 1

@@ -67,6 +67,21 @@ def findings(run: RunData) -> str:
     return f"Weakest test cell: {name(worst)}, {beside(worst)}. Strongest: {name(best)}, {beside(best)}."
 
 
+def headline(runs: Mapping[str, RunData]) -> str:
+    """What the page is about, with the weakest and the strongest test cell."""
+    if len(runs) == 1:
+        run = next(iter(runs.values()))
+        return f"{description(run)} {findings(run)}"
+    names = list(differences(list(runs.values())))
+    fields = ", ".join(names[:6]) + (f" and {len(names) - 6} more fields" if len(names) > 6 else "")
+    opening = f"{len(runs)} runs that differ in {fields}." if names else f"{len(runs)} runs of one config."
+    ends = extremes(cell | {"run": label} for label, run in runs.items() for cell in run.cells)
+    if ends is None:
+        return f"{opening} None has been tested yet, so nothing can be said about what they learned."
+    low, high = (f"{cell['run']} in {name(cell)}, {beside(cell)}" for cell in ends)
+    return f"{opening} Lowest accuracy: {low}. Highest: {high}."
+
+
 def tiles(runs: Mapping[str, RunData]) -> list[Tile]:
     """The verdicts at a glance: of one run its cells, of several one tile each."""
     if len(runs) > 1:

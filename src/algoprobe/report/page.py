@@ -66,7 +66,8 @@ def _words(runs: dict[str, RunData]) -> dict[str, Any]:
     return {
         "title": next(iter(runs)) if len(runs) == 1 else f"{len(runs)} runs compared",
         "runs": runs,
-        "headlines": {label: (facts.description(run), facts.findings(run)) for label, run in runs.items()},
+        "headline": facts.headline(runs),
+        "descriptions": {label: facts.description(run) for label, run in runs.items()},
         "tiles": facts.tiles(runs),
         "notices": facts.notices(runs),
         "verdicts": WORDS,
