@@ -46,7 +46,7 @@ def test_an_accuracy_never_stands_alone():
 
 def test_one_run(runs):
     table = tables.accuracy_table({"a run": runs["trained on balanced"]})
-    assert table.columns == ["test cell", "accuracy [interval]", "chance", "best shortcut", "rows", "loops", "seeds"]
+    assert table.columns == ["test cell", "accuracy [95 % interval]", "chance", "best shortcut", "rows", "loops", "seeds"]
     assert table.rows[0][0] == "balanced lookahead 1" and table.rows[0][4:] == ("1,000", "12", "1")
     assert "deepest subtree" in table.rows[0][3]
     assert len(table.rows) == len(runs["trained on balanced"].cells)
@@ -65,7 +65,7 @@ def test_baselines_stand_in_each_group_where_runs_disagree(runs):
     cells = tuple(cell | {"chance": 0.01, "rows": 50} for cell in other.cells)
     changed = type(other)(**(vars(other) | {"cells": cells}))
     table = tables.accuracy_table({"a": other, "b": changed})
-    assert table.columns[1:5] == ["a: accuracy [interval]", "a: chance", "a: best shortcut", "a: rows"]
+    assert table.columns[1:5] == ["a: accuracy [95 % interval]", "a: chance", "a: best shortcut", "a: rows"]
 
 
 def test_a_cell_that_only_one_run_has(runs):

@@ -21,7 +21,7 @@ TOOLTIP = [
     alt.Tooltip("series:N", title="run"),
     alt.Tooltip("cell:N", title="test cell"),
     alt.Tooltip("accuracy:Q", title="accuracy", format=".3f"),
-    alt.Tooltip("interval:N", title="interval"),
+    alt.Tooltip("interval:N", title="95 % interval"),
     alt.Tooltip("chance:Q", title="chance", format=".3f"),
     alt.Tooltip("shortcut:N", title="best shortcut"),
     alt.Tooltip("rows:Q", title="test rows"),
@@ -98,7 +98,7 @@ def _support(points: Sequence[dict[str, Any]]) -> str:
         parts.append(f"{rows[0]:,} rows a point" if len(rows) == 1 else f"{rows[0]:,}–{rows[-1]:,} rows a point")
     if seeds:
         parts.append("1 training seed" if seeds == [1] else f"{'–'.join(str(s) for s in seeds)} training seeds")
-    return f"{', '.join(parts)}; bars: interval." if parts else ""
+    return f"{', '.join(parts)}; bars: 95 % interval." if parts else ""
 
 
 def loop_sweep(run: RunData, axis: str, distribution: str, label: str | None = None) -> alt.LayerChart:
@@ -220,4 +220,4 @@ def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> alt.L
         ),
     )
     note = f"{_support(points)} Chance and the best shortcut beneath.".strip()
-    return themed(layers, "Trained on, tested on", note.replace("; bars: interval.", "."), height=alt.Step(40))
+    return themed(layers, "Trained on, tested on", note.replace("; bars: 95 % interval.", "."), height=alt.Step(40))

@@ -120,7 +120,7 @@ def accuracy_table(runs: Mapping[str, RunData]) -> Table:
     shared = len(runs) > 1 and all(len(agreed) == 1 for agreed in levels)
     spread = {key: {_whole(c.get(key)) for run in runs.values() for c in run.cells} for key in support}
     kept = [key for key in support if len(runs) == 1 or len(spread[key]) > 1]
-    each = ("accuracy [interval]", *(() if shared else ("chance", "best shortcut")), *kept)
+    each = ("accuracy [95 % interval]", *(() if shared else ("chance", "best shortcut")), *kept)
     groups = [("", ("test cell", *(("chance", "shortcut") if shared else ())))]
     groups += [(label if len(runs) > 1 else "", each) for label in runs]
     groups += [("", ("best shortcut",))] if shared else []
@@ -169,7 +169,7 @@ def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> Table
             ends = list(dict.fromkeys(number(level) for level in (levels[:1] + levels[-1:])))
             texts.append("–".join(ends) if ends else "–")
         rows.append(tuple(texts))
-    widest = f" (accuracy; intervals within ±{max(reach):.3f})" if reach else " (accuracy)"
+    widest = f" (accuracy; 95 % intervals within ±{max(reach):.3f})" if reach else " (accuracy)"
     groups = (("", ("", *names)),)
     return Table("Trained on, tested on" + widest, groups, tuple(rows), marks, foot=2)
 
