@@ -46,7 +46,15 @@ def test_an_accuracy_never_stands_alone():
 
 def test_one_run(runs):
     table = tables.accuracy_table({"a run": runs["trained on balanced"]})
-    assert table.columns == ["test cell", "accuracy [95 % interval]", "chance", "best shortcut", "rows", "loops", "seeds"]
+    assert table.columns == [
+        "test cell",
+        "accuracy [95 % interval]",
+        "chance",
+        "best shortcut",
+        "rows",
+        "loops",
+        "seeds",
+    ]
     assert table.rows[0][0] == "balanced lookahead 1" and table.rows[0][4:] == ("1,000", "12", "1")
     assert "deepest subtree" in table.rows[0][3]
     assert len(table.rows) == len(runs["trained on balanced"].cells)
