@@ -23,7 +23,7 @@ def to_dict(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
-def from_dict(kind: type[C], values: dict[str, Any], path: str = "") -> C:
+def from_dict(kind: type[C], values: Any, path: str = "") -> C:
     """The config of class `kind` that `values` describe; the inverse of `to_dict`.
 
     Raises `UsageError` on a field that is unknown, missing or of the wrong type.

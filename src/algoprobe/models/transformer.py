@@ -67,7 +67,7 @@ class Transformer(nn.Module):
         columns = tokens.shape[1]
         read = columns if read is None else read
         loops = self.config.loops if loops is None else loops
-        embedded = self.embed(tokens)
+        embedded = self.embed(tokens, self.final_norm.weight.dtype)
         align = self.sizes.align
         mask = attention_mask(lengths, columns, align, self.config.causal, columns)
         rotation = None
@@ -88,4 +88,4 @@ class Transformer(nn.Module):
             x = self.loop_out(x)
         x = self.final(self.final_norm(x))
         logits = self.unembed(x) if self.config.output == "linear" else self.embed.logits(x)
-        return self.logits(logits.float())
+        return self.logits(logits.float() if logits.dtype == torch.bfloat16 else logits)

@@ -38,11 +38,13 @@ class Embedding(nn.Module):
         first = self.sizes.length - columns if self.sizes.align == "right" else 0
         return torch.arange(first, first + columns, device=device)
 
-    def forward(self, tokens: Int[Tensor, "batch columns fields"]) -> Float[Tensor, "batch columns width"]:
+    def forward(
+        self, tokens: Int[Tensor, "batch columns fields"], dtype: torch.dtype
+    ) -> Float[Tensor, "batch columns width"]:
         config, sizes = self.config, self.sizes
         position = self.positions(tokens.shape[1], tokens.device)
         if config.embedding == "one-hot":
-            x = F.one_hot(tokens, sizes.vocabulary).flatten(2).to(torch.get_default_dtype())
+            x = F.one_hot(tokens, sizes.vocabulary).flatten(2).to(dtype)
         else:
             parts = [table(tokens[..., field]) for field, table in enumerate(self.tables)]
             x = torch.cat(parts, dim=-1) if config.combine == "concatenate" else torch.stack(parts).sum(0)
