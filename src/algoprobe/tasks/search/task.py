@@ -32,6 +32,7 @@ class SearchTask:
     """
 
     name = "search"
+    stage_axis = "lookahead"
 
     def __init__(self, config: SearchConfig):
         self.config = config
@@ -133,8 +134,12 @@ class SearchTask:
 
         return leaks(self, seed, rows)
 
-    def draw(self, batch: Batch, row: int, answer: int | None = None) -> str:
-        """An SVG drawing of one row with the model's answer marked."""
+    def worked(self, batch: Batch, row: int, answer: Int[np.ndarray, "read"]) -> dict[str, Any]:
+        """One row with the answer given to it, as JSON values: what `draw` takes."""
+        return batch.source.fields_of(row) | {"answer": int(answer[0]), "index": int(batch.index[row])}
+
+    def draw(self, worked: dict[str, Any]) -> str:
+        """An SVG drawing of what `worked` returned, with the answer marked."""
         from .drawing import draw
 
-        return draw({**batch.source.fields_of(row), "answer": answer})
+        return draw(worked)
