@@ -7,6 +7,8 @@ from pathlib import Path
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+import tests.typecheck  # noqa: F401  the hook looks the checker up by name
+
 SOURCE = Path(__file__).parents[1] / "src"
 
 
@@ -21,7 +23,7 @@ def checkable_modules() -> list[str]:
     return [name for name in names if not any(other.startswith(name + ".") for other in names)]
 
 
-install_import_hook(checkable_modules(), "beartype.beartype")
+install_import_hook(checkable_modules(), "tests.typecheck.check")
 
 # A first call may compile a kernel, so no example has a time limit; examples are the same in every run.
 settings.register_profile("algoprobe", deadline=None, derandomize=True)

@@ -14,7 +14,7 @@ T95 = (
 )  # fmt: skip
 
 
-def wilson(right: int | float, rows: int) -> tuple[float, float]:
+def wilson(right: float, rows: int) -> tuple[float, float]:
     """The 95 % Wilson score interval of a share `right / rows`; unlike ±1.96·σ it stays inside [0, 1] and works at 1."""
     if rows == 0:
         return 0.0, 1.0
@@ -24,7 +24,7 @@ def wilson(right: int | float, rows: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def mean_interval(values: Sequence[int | float]) -> tuple[float, float, float]:
+def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Mean over seeds and its 95 % interval by Student's t (clipped to [0, 1] by callers that plot shares)."""
     n = len(values)
     mean = sum(values) / n

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Cell:
         return self.distribution if self.value is None else f"{self.distribution} {self.axis} {self.value}"
 
 
+@runtime_checkable
 class Task(Protocol):
     """A task built from its config."""
 

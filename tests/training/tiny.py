@@ -1,0 +1,100 @@
+"""Experiments that train in a second, and a way to kill one at a chosen moment."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+from algoprobe.core.run import RunFolder
+from algoprobe.models.config import TransformerConfig
+from algoprobe.tasks.search.config import SearchConfig
+from algoprobe.training.config import CurriculumConfig, Experiment, LoopsConfig, OptimiserConfig, TrainConfig
+
+
+def tiny(**train: object) -> Experiment:
+    """A looped model on graphs of five vertices: 30 steps of 16 rows."""
+    options = {"examples": 480, "batch": 16, "warmup": 64, "validate_every": 160, "validate_rows": 32} | train
+    return Experiment(
+        task=SearchConfig(n=20, encoding="packed", test_rows=20),
+        model=TransformerConfig(layers=1, heads=2, width=16, inject=True, outer_norm=True, loops=2),
+        train=TrainConfig(**options),
+    )
+
+
+# The gate is so low that every look opens the next stage.
+OPEN = CurriculumConfig(on=True, gate=0.01, every=7, rows=16, measure="mix")
+RECIPES = {
+    "plain": tiny(chunks=3),
+    "curriculum": tiny(curriculum=OPEN),
+    "random loops": tiny(loops=LoopsConfig(draw="uniform", low=1, high=3, follow_stage=True), curriculum=OPEN),
+    "sign momentum": tiny(optimiser=OptimiserConfig(name="sign-momentum", lr=1e-3), clip=None),
+    "muon": tiny(optimiser=OptimiserConfig(name="muon", lr=0.01), schedule="cosine"),
+    "sophia": tiny(optimiser=OptimiserConfig(name="sophia-g", lr=1e-3, hessian_every=4)),
+}
+RECIPES["curriculum"] = replace(RECIPES["curriculum"], task=replace(RECIPES["curriculum"].task, n=29))
+RECIPES["random loops"] = replace(RECIPES["random loops"], task=replace(RECIPES["random loops"].task, n=29))
+
+
+class Silent:
+    """Progress that nobody sees."""
+
+    def line(self, line: dict) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def die(*_: object, **__: object) -> None:
+    """Kill this process without any chance to clean up."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def at_call(function, number: int):
+    """`function`, but its call `number` kills the process first."""
+    calls = iter(range(1, 10**9))
+
+    def wrapped(*arguments, **options):
+        return die() if next(calls) == number else function(*arguments, **options)
+
+    return wrapped
+
+
+def run(experiment: Experiment, path: Path, kill: tuple[str, int] | None = None, checkpoint_seconds: float = 0.0) -> None:
+    """Train in this process; `kill` names a moment and how often it may pass before it is the last."""
+    from algoprobe.training import checkpoint, loop
+    from algoprobe.training.curriculum import Curriculum
+
+    if kill:
+        moment, number = kill
+        if moment == "step":
+            loop.update = at_call(loop.update, number)
+        elif moment == "save state":
+            checkpoint.torch.save = torn(checkpoint.torch.save, number)
+        elif moment == "save weights":
+            checkpoint.save_file = torn(checkpoint.save_file, number)
+        elif moment == "rename":
+            os.replace = at_call(os.replace, number)
+        elif moment == "stage":
+            Curriculum.move_to = at_call(Curriculum.move_to, number)
+        else:
+            raise ValueError(moment)
+    loop.train(experiment, RunFolder(path), Silent(), checkpoint_seconds=checkpoint_seconds)
+
+
+def torn(write, number: int):
+    """`write(value, path)`, but its call `number` leaves half a file and kills the process."""
+    calls = iter(range(1, 10**9))
+
+    def wrapped(value, path, *rest):
+        write(value, path, *rest)
+        if next(calls) == number:
+            os.truncate(path, Path(path).stat().st_size // 2)
+            die()
+
+    return wrapped
