@@ -141,7 +141,7 @@ def _finite(value: Any) -> bool:
 
 
 def histogram(cards: Mapping[str, dict[str, Any]], quantity: str) -> alt.Chart | alt.LayerChart:
-    """How a quantity is spread over the training stream, as shares of the task card's rows.
+    """How a quantity is spread over the training stream, as shares of all that the task card counted.
 
     `cards` maps a label to `{"values": […], "counts": […]}`. One is drawn as bars, several as lines.
     """
@@ -157,11 +157,11 @@ def histogram(cards: Mapping[str, dict[str, Any]], quantity: str) -> alt.Chart |
     tooltip = [
         alt.Tooltip("series:N", title="run"),
         alt.Tooltip("value:N", title=words),
-        alt.Tooltip("count:Q", title="rows", format=","),
+        alt.Tooltip("count:Q", title="count", format=","),
         alt.Tooltip("share:Q", title="share", format=".3f"),
     ]
     numeric = all(_finite(point["value"]) for point in points)
-    y = alt.Y("share:Q", title="share of rows", axis=alt.Axis(format="~p", tickCount=4))
+    y = alt.Y("share:Q", title="share", axis=alt.Axis(format="~p", tickCount=4))
     base = alt.Chart(alt.Data(values=points))
     if len(cards) == 1 or not numeric:
         order = list(dict.fromkeys(point["value"] for point in points))
@@ -185,4 +185,4 @@ def histogram(cards: Mapping[str, dict[str, Any]], quantity: str) -> alt.Chart |
         )
     rows = sorted({sum(card["counts"]) for card in cards.values()})
     support = " and ".join(f"{total:,}" for total in rows)
-    return themed(chart, words.capitalize(), f"Of {support} rows of the training stream.", height=180)
+    return themed(chart, words.capitalize(), f"{support} counted.", height=180)

@@ -38,6 +38,8 @@ class Example:
 
     picture: str
     """A `data:` address of the SVG drawing, or an empty string where the task has no drawing."""
+    wide: int
+    """The width in px below which the drawing scrolls, since its labels would grow too small."""
     title: str
     """`balanced lookahead 5`."""
     text: str
@@ -130,12 +132,13 @@ def examples(run: RunData, most: int) -> list[Example]:
     made = []
     for example in chosen(run.examples, most):
         try:
-            picture = _address(draw(example)) if draw else ""
+            svg = draw(example) if draw else ""
             title, text = charts.name(example), _asked(example)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             path = run.folder / "examples.json"
             raise AlgoprobeError(f"{path} is damaged: an example cannot be drawn ({error!r}).") from error
-        made.append(Example(picture, title, text, bool(example.get("correct"))))
+        picture = _address(svg) if svg else ""
+        made.append(Example(picture, _least_width(svg), title, text, bool(example.get("correct"))))
     return made
 
 
@@ -155,6 +158,12 @@ def _drawing(kind: str) -> Any:
     except ModuleNotFoundError:
         return None
     return importlib.import_module(module).draw if found else None
+
+
+def _least_width(svg: str) -> int:
+    """Seven tenths of the drawing's own width."""
+    found = re.search(r'viewBox="0 0 (\d+)', svg)
+    return int(0.7 * int(found[1])) if found else 0
 
 
 def _address(svg: str) -> str:
