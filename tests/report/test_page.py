@@ -155,3 +155,10 @@ def test_a_tile_for_each_of_several_runs(tmp_path):
 def test_importing_the_page_does_not_import_altair():
     code = "import sys, algoprobe.report.page; sys.exit('altair' in sys.modules or 'rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_search_rows_are_drawn_by_their_task(tmp_path):
+    pytest.importorskip("algoprobe.tasks.search.drawing")
+    drawn = pictures.examples(load(synthetic.make(tmp_path, metrics=[])), 6)
+    assert len(drawn) == 6 and all(example.picture.startswith("data:image/svg+xml") for example in drawn)
+    assert [example.correct for example in drawn][:2] == [False, False] and drawn[0].wide > 200
