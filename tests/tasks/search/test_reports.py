@@ -84,7 +84,8 @@ def test_certificates_tell_apart_what_differs() -> None:
 
 def test_row_hash_ignores_edge_order_only() -> None:
     edges = [(1, 2), (2, 3), (1, 4)]
-    rows = [(edges, 1, 3), (edges[::-1], 1, 3), (edges, 1, 2), ([(1, 2), (2, 3), (1, 5)], 1, 3), ([(2, 1), *edges[1:]], 2, 3)]
+    rows = [(edges, 1, 3), (edges[::-1], 1, 3), (edges, 1, 2)]
+    rows += [([(1, 2), (2, 3), (1, 5)], 1, 3), ([(2, 1), *edges[1:]], 2, 3)]
     first, reordered, *others = row_hashes(graphs_from(rows, 6)).tolist()
     assert first == reordered and len({first, *others}) == len(others) + 1
 
@@ -125,7 +126,8 @@ def test_card(distribution: str) -> None:
     for name in ("edges", "vertices", "children_of_start", "path_length", "lookahead", "right_answers", "attempts"):
         assert sum(card["histograms"][name].values()) == 2000
     vertices = card["means"]["vertices"] * 2000
-    assert sum(card["histograms"]["in_degree"].values()) == sum(card["histograms"]["out_degree"].values()) == round(vertices)
+    for name in ("in_degree", "out_degree"):
+        assert sum(card["histograms"][name].values()) == round(vertices)
     assert {"chance", "goal_if_adjacent", "most_children", "deepest_subtree"} == set(card["baselines"])
 
 
@@ -140,7 +142,8 @@ def test_drawings_are_well_formed(distribution: str) -> None:
         vertices = {v for edge in worked["edges"] for v in edge}
         assert {str(v) for v in vertices} <= set(texts)
         assert any("right" in text for text in texts)
-        assert len([node for node in tree.iter() if node.get("class", "").startswith("edge")]) == len(worked["edges"]) + 1
+        drawn = [node for node in tree.iter() if node.get("class", "").startswith("edge")]
+        assert len(drawn) == len(worked["edges"]) + 1
 
 
 def test_drawing_marks_wrong_and_foreign_answers() -> None:

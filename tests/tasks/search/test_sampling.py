@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -95,7 +97,7 @@ def test_test_rows_obey_their_filters(n: int, test_edges: str) -> None:
                 assert cell.value is None or reference.lookahead(edges, s, g) == cell.value == graphs.lookahead[row]
                 if test_edges == "grouped":
                     sources = [u for u, _ in edges]
-                    changes = sum(a != b for a, b in zip(sources, sources[1:]))
+                    changes = sum(a != b for a, b in itertools.pairwise(sources))
                     assert changes + 1 == len(set(sources))
 
 

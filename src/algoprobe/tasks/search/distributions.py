@@ -14,7 +14,7 @@ from numba import njit
 
 from algoprobe.core.generator import below
 
-from .bits import ONE, ZERO, bit, clear, highest, holds, lowest, ones, put, size
+from .bits import ONE, ZERO, clear, highest, holds, lowest, put, size
 
 
 class Sketch(NamedTuple):
@@ -71,7 +71,7 @@ def _edge(sketch, words, e, u, v):
 
 @njit
 def draw_naive(state, sketch, words, V, in_degree, last_counts):
-    """One naive draw (§1.4). `last_counts`: start and goal may be the topologically last vertex (test rows).
+    """One naive draw. `last_counts`: start and goal may be the topologically last vertex (test rows).
 
     An unordered pair is drawn and put in topological order: the other order is always unreachable. Only ancestors of
     the goal get parents before the goal is known to be reachable.
@@ -127,7 +127,7 @@ def draw_naive(state, sketch, words, V, in_degree, last_counts):
 def _draw_parents(state, sketch, words, v, E, note):
     """Distinct parents of v, uniform among the vertices before it; set 0 gains them if `note`."""
     begin = E
-    while E < begin + sketch.parents[v]:
+    while begin + sketch.parents[v] > E:
         u = below(state, v)
         if not holds(sketch.children, u, words, v):
             E = _edge(sketch, words, E, u, v)
@@ -138,7 +138,7 @@ def _draw_parents(state, sketch, words, v, E, note):
 
 @njit
 def draw_star(state, sketch, words, V, arms, length):
-    """A star (§1.6): `arms` chains of `length` vertices leave the start; the goal ends the first."""
+    """A star: `arms` chains of `length` vertices leave the start; the goal ends the first."""
     N, E = 1 + arms * length, 0
     for i in range(N * len(words)):
         sketch.children[i] = ZERO
@@ -155,7 +155,7 @@ def draw_star(state, sketch, words, V, arms, length):
 
 @njit
 def draw_balanced(state, sketch, words, V, L, chain):
-    """One balanced draw of wanted lookahead L (§1.5, steps 2–7)."""
+    """One balanced draw of wanted lookahead L."""
     W = len(words)
     B = 1 + below(state, 2) if L == 0 else 2 + below(state, (V - 1) // L - 1)
     N = max(min(L * B + 1 + below(state, 6), V), 2, 1 + B * L)
@@ -228,7 +228,7 @@ def _chain(sketch, words, E, first, length):
 
 @njit(inline="always")
 def _extras(state, sketch, words, V, E, first, N):
-    """Vertices first..N-1, each with random children and parents among the earlier ones (step 7).
+    """Vertices first..N-1, each with random children and parents among the earlier ones.
 
     Weight 0.5 + degree: one ticket for each vertex and two for each unit of degree. Drawing again whatever may not be
     taken gives the weighted draw without replacement.

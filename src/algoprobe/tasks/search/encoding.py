@@ -168,8 +168,8 @@ def decode(
     wrong = _parse(tokens.astype(np.int64), encoding == "packed", vertices, edges, edge_count, start, goal)
     if wrong >= 0:
         raise UsageError(
-            f"tokens: row {wrong} does not follow the {encoding!r} layout for {vertices} vertices; allowed: edges of ids "
-            f"1 to {vertices}, at most {vertices} of them, then the query, padding only on the left."
+            f"tokens: row {wrong} does not follow the {encoding!r} layout for {vertices} vertices; allowed: edges of "
+            f"ids 1 to {vertices}, at most {vertices} of them, then the query, padding only on the left."
         )
     found = solve(edges, edge_count, start, goal, vertices)
     label = np.zeros(rows, np.int32)

@@ -1,4 +1,4 @@
-"""The distributions and the solver once more, in plain Python, straight from their description (fact sheet §1.3–1.6).
+"""The distributions and the solver once more, in plain Python, straight from their description.
 
 Slow and obvious. Tests compare the kernels with it; nothing else uses it. Graphs here are lists of edges on vertices
 0, 1, 2, …; random choices come from a `random.Random`.
@@ -6,6 +6,7 @@ Slow and obvious. Tests compare the kernels with it; nothing else uses it. Graph
 
 from __future__ import annotations
 
+import itertools
 import random
 
 Edges = list[tuple[int, int]]
@@ -62,7 +63,7 @@ def path_count(edges: Edges, start: int, goal: int) -> int:
 
 
 def lookahead_for(edges: Edges, start: int, goal: int, wanted: int) -> int:
-    """Levels of breadth-first search until only the branch `wanted` is left or the goal is seen (§1.3)."""
+    """Levels of breadth-first search until only the branch `wanted` is left or the goal is seen."""
     children = children_of(edges)
     frontier = [(c, c) for c in children[start]]
     seen = set(children[start])
@@ -92,7 +93,7 @@ def lookahead(edges: Edges, start: int, goal: int) -> int:
 
 
 def naive(rng: random.Random, V: int, in_degree: int = 3, test: bool = False) -> tuple[Edges, int, int]:
-    """A naive graph with start and goal, drawn until accepted (§1.4)."""
+    """A naive graph with start and goal, drawn until accepted."""
     while True:
         N = rng.randint(3, V - 1)
         edges: Edges = []
@@ -110,7 +111,7 @@ def naive(rng: random.Random, V: int, in_degree: int = 3, test: bool = False) ->
 def balanced(
     rng: random.Random, V: int, L: int | None, largest: int, chain: bool = True, test: bool = False
 ) -> tuple[Edges, int, int]:
-    """A balanced graph whose lookahead is L; with L None a fresh L in 0..largest for every draw (§1.5)."""
+    """A balanced graph whose lookahead is L; with L None a fresh L in 0..largest for every draw."""
     while True:
         asked = rng.randint(0, largest) if L is None else L
         edges, start, goal = _balanced_draw(rng, V, asked, chain)
@@ -133,12 +134,12 @@ def _balanced_draw(rng: random.Random, V: int, L: int, chain: bool) -> tuple[Edg
         spare = N - used - remaining * L
         length = L + (rng.randint(0, 1) if spare > 0 else 0)
         path = [0, *range(used, used + length)]
-        edges += list(zip(path, path[1:]))
+        edges += list(itertools.pairwise(path))
         used += length
     if chain:
         length = rng.randint(0, N - used)
         path = [*range(used, used + length), 0]
-        edges += list(zip(path, path[1:]))
+        edges += list(itertools.pairwise(path))
         used += length
     entering = {v: sum(b == v for _, b in edges) for v in range(used)}
     leaving = {v: sum(a == v for a, _ in edges) for v in range(used)}
@@ -169,18 +170,18 @@ def _weighted(rng: random.Random, weights: dict[int, float], count: int) -> list
 
 
 def star(rng: random.Random, V: int, largest: int) -> tuple[Edges, int, int]:
-    """A star: (arms, length) uniform over all that fit (§1.6)."""
+    """A star: (arms, length) uniform over all that fit."""
     pairs = [(k, l) for l in range(1, largest + 1) for k in range(1, (V - 1) // l + 1)]
     k, l = rng.choice(pairs)
     edges: Edges = []
     for arm in range(k):
         path = [0, *range(1 + arm * l, 1 + (arm + 1) * l)]
-        edges += list(zip(path, path[1:]))
+        edges += list(itertools.pairwise(path))
     return edges, 0, l
 
 
 def _is_test_row(edges: Edges, start: int, goal: int, longer_than: int) -> bool:
-    """The filters of test rows (§1.7)."""
+    """The filters of test rows."""
     paths = shortest_paths(edges, start, goal)
     return (
         len(children_of(edges)[start]) >= 2

@@ -81,6 +81,7 @@ def _cell(n: int, in_degree: int, test_edges: str, cell: Cell, rows: int) -> Gra
     if stuck >= 0:
         raise UsageError(
             f"task.test_rows: {rows} is not possible at n = {n}; allowed: fewer than {max(2, stuck)}, since the cell "
-            f"{cell.name!r} has only {stuck} rows that differ in more than edge order. Try {max(1, stuck // 2)} or a larger n."
+            f"{cell.name!r} has only {stuck} rows that differ in more than edge order. "
+            f"Try {max(1, stuck // 2)} or a larger n."
         )
     return graphs

@@ -1,7 +1,7 @@
 """Whole batches of graphs: draw until a row is accepted, name its vertices, shuffle its edges.
 
 Row i is a pure function of (stream key, i): its generator begins at i, and a refused draw goes on with the same
-generator. Source: fact sheet §1.4–1.9.
+generator. Source: *Transformers Struggle to Learn to Search* (ICLR 2025), §3.1.1 and A.1.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Int, UInt64
 from numba import njit
 
-from algoprobe.core.generator import begin, below, draw, mix, uniform
+from algoprobe.core.generator import begin, below, mix, uniform
 
-from .bits import ONE, ZERO, bit, lowest, ones, put, size, words_for
+from .bits import ONE, ZERO, bit, lowest, ones, size, words_for
 from .distributions import (
     EDGES,
     GOAL,
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     in_degree: int
     chain: int
     test: int
-    """1: the filters of test rows (§1.7) apply, and rows are kept distinct by entering them into the table."""
+    """1: the filters of test rows apply, and rows are kept distinct by entering them into the table."""
     grouped: int
     """1: edges are grouped by source."""
     limit: int
@@ -123,7 +123,7 @@ def _sketch(state, sketch, words, plan, kind, L):
 def _few_paths(sketch, distance, every):
     """Whether there are at most 64 shortest paths (`every`: 64 paths)."""
     N, E = sketch.facts[VERTICES], sketch.facts[EDGES]
-    # At most the product of the in-degrees, and that is at most 2 to the edges beyond a tree: counting is rarely needed.
+    # At most the product of the in-degrees, and that at most 2 to the edges beyond a tree: counting is rarely needed.
     if E - (N - 1) <= 6:
         return True
     s, g = sketch.facts[START], sketch.facts[GOAL]
@@ -221,7 +221,7 @@ def fill(
 
 @njit
 def _group(state, row, E, ids, V, order):
-    """Put the edges of each source next to each other, the sources in random order (§1.7)."""
+    """Put the edges of each source next to each other, the sources in random order."""
     for i in range(V):
         ids[i] = i + 1
     for i in range(V - 1, 0, -1):
