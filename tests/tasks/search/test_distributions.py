@@ -95,7 +95,7 @@ def test_test_rows_equal_the_reference(value: int | None) -> None:
 
 
 def test_naive_statistics() -> None:
-    """§1.4. The measured generator wrote one row for each shortest path, so its means weight graphs by their number."""
+    """As measured on the authors' generator, which wrote one row for each shortest path: its means weight graphs so."""
     graphs = sampled(distribution="naive")
     found = solve(graphs.edges, graphs.edge_count, graphs.start, graphs.goal, V)
     weight = found.shortest_paths / found.shortest_paths.sum()
@@ -116,7 +116,7 @@ def test_naive_statistics() -> None:
 
 
 def test_balanced_statistics() -> None:
-    """§1.5."""
+    """As measured on the authors' generator."""
     graphs = sampled()
     measured, scores = features(graphs), baselines(graphs)
     assert measured["edges"].mean() == pytest.approx(30.4, abs=0.4)
@@ -135,7 +135,7 @@ def test_balanced_statistics() -> None:
 
 
 def test_paper_mix_shares() -> None:
-    """§1.5 step 9."""
+    """The mix of the paper's runs, as measured on the authors' generator."""
     shares = np.bincount(sampled(mix="paper").lookahead, minlength=21) / KERNEL_ROWS
     assert shares[0] == pytest.approx(0.04, abs=0.01)
     assert shares[1:8] == pytest.approx(np.full(7, 0.065), abs=0.015)
@@ -148,7 +148,7 @@ def test_paper_mix_shares() -> None:
 
 
 def test_chance_on_test_rows() -> None:
-    """§1.7. The naive value measured there is 0.37; ours, and the reference sampler's, is 0.354."""
+    """As measured on the authors' test rows; naive was 0.37 there, ours and the reference sampler's is 0.354."""
     expected = [0.08, 0.12, 0.16, 0.20, 0.23, 0.28, 0.31, 0.31, 0.35, 0.34, 0.41, 0.41, 0.40, *[0.50] * 7]
     task = SearchTask(SearchConfig())
     for cell in task.cells():

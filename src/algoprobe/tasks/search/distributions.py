@@ -1,4 +1,7 @@
-"""The three graph distributions, one draw at a time, as kernels. Fact sheet §1.4 (naive), §1.5 (balanced), §1.6 (star).
+"""The three graph distributions, one draw at a time, as kernels.
+
+Source: *Transformers Struggle to Learn to Search* (ICLR 2025), §3.1.1 and A.1; where the authors' code draws otherwise
+than the paper says, the code counts and the option says so (`SearchConfig.in_degree`, `SearchConfig.mix`).
 
 A draw fills a `Sketch`: a graph on raw vertices 0, 1, 2, …, not yet named. It returns False when it is to be thrown
 away. Wherever a test can be made before the rest is drawn it is: what does not depend on later draws may be judged
@@ -126,8 +129,8 @@ def draw_naive(state, sketch, words, V, in_degree, last_counts):
 @njit(inline="always")
 def _draw_parents(state, sketch, words, v, E, note):
     """Distinct parents of v, uniform among the vertices before it; set 0 gains them if `note`."""
-    begin = E
-    while begin + sketch.parents[v] > E:
+    last = E + sketch.parents[v]
+    while E < last:
         u = below(state, v)
         if not holds(sketch.children, u, words, v):
             E = _edge(sketch, words, E, u, v)

@@ -1,6 +1,6 @@
 """Graphs as tokens, and back. Rows are right-aligned; the answer is read from the last column.
 
-`triples` (the paper's layout, §1.2 of the fact sheet), one id a column, V vertices:
+`triples` (the paper's layout), one id a column, V vertices:
 
     PAD … PAD | EDGE u v | EDGE u v | … | QUERY s g PATH s
 

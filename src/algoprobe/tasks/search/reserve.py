@@ -1,4 +1,4 @@
-"""Test rows: drawn once for every size n, reserved, and never trained on in any edge order. Fact sheet §1.7.
+"""Test rows: drawn once for every size n, reserved, and never trained on in any edge order.
 
 Row i of a cell is the i-th row of the cell's own stream that no earlier row of the cell equals up to edge order. So the
 first rows of a cell stay the same however many are reserved, and every training config of the same n shares them.

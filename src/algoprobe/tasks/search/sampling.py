@@ -121,7 +121,7 @@ def _sketch(state, sketch, words, plan, kind, L):
 
 @njit(inline="always")
 def _few_paths(sketch, distance, every):
-    """Whether there are at most 64 shortest paths (`every`: 64 paths)."""
+    """Whether there are at most 64 shortest paths (`every`: paths of any length)."""
     N, E = sketch.facts[VERTICES], sketch.facts[EDGES]
     # At most the product of the in-degrees, and that at most 2 to the edges beyond a tree: counting is rarely needed.
     if E - (N - 1) <= 6:

@@ -1,8 +1,7 @@
 """Exact answers for one graph or a batch: right answers, lookahead, distances, path counts.
 
-Source: §1.3 of the fact sheet, that is A.1 of *Transformers Struggle to Learn to Search*. Lookahead is the number of
-breadth-first levels after which the search need go no further: the goal is seen, or every branch but the wanted one
-has died out.
+Lookahead is the number of breadth-first levels after which the search need go no further: the goal is seen, or every
+branch but the wanted one has died out. Source: *Transformers Struggle to Learn to Search* (ICLR 2025), A.1.
 """
 
 from __future__ import annotations
