@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from algoprobe.core.config import digest
-from algoprobe.core.errors import AlgoprobeError, UsageError, unknown
+from algoprobe.core.errors import AlgoprobeError, Interrupted, UsageError, unknown
 from algoprobe.core.run import RunFolder
 from algoprobe.training.config import Experiment
 
@@ -282,9 +282,9 @@ def bench_command(arguments: list[str]) -> int:
     else:
         from rich.console import Console
 
-        from algoprobe.report.tables import promise_table
+        from algoprobe.report.tables import promises_table
 
-        Console().print(promise_table(promises))
+        Console().print(promises_table(promises).rich())
     return 1 if any(promise["holds"] is False for promise in promises) else 0
 
 
@@ -342,6 +342,9 @@ def main(arguments: list[str] | None = None) -> int:
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
         return COMMANDS[arguments[0]](arguments[1:])
+    except Interrupted as stopped:
+        print(f"algoprobe: {stopped}; the same command goes on from there", file=sys.stderr)
+        return 130
     except AlgoprobeError as error:
         print(f"algoprobe: {error}", file=sys.stderr)
         return error.exit_code

@@ -9,12 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from algoprobe.core.errors import AlgoprobeError, UsageError
+from algoprobe.core.errors import AlgoprobeError, Interrupted, UsageError
 from algoprobe.core.files import read_json, write_json
 from algoprobe.core.run import RunFolder
 from algoprobe.training import loop
 from algoprobe.training.config import LoopsConfig, OptimiserConfig
-from algoprobe.training.interrupt import Interrupted
 from algoprobe.training.load import load_run
 
 from .tiny import OPEN, RECIPES, Silent, run, tiny

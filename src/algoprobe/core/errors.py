@@ -18,6 +18,10 @@ class UsageError(AlgoprobeError):
     exit_code = 2
 
 
+class Interrupted(Exception):
+    """The work was asked to stop and has saved everything. The command line exits with 130."""
+
+
 def nearest(value: object, allowed: Iterable[object]) -> str:
     """`" Did you mean 'x'?"` for the closest spelling in `allowed`, or an empty string."""
     names = [str(name) for name in allowed]

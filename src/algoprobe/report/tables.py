@@ -144,6 +144,45 @@ def accuracy_table(runs: Mapping[str, RunData]) -> Table:
     return Table(title, tuple(groups), tuple(rows), marks)
 
 
+def cells_table(cells: Sequence[dict[str, Any]]) -> Table:
+    """What `algoprobe eval` prints: a row for each test cell and number of loops, chance and shortcut beside each."""
+    columns = ("test cell", "loops", "accuracy [interval]", "chance", "best shortcut", "rows", "seeds")
+    rows = tuple(
+        (
+            name(cell),
+            _whole(cell["loops"]),
+            f"{number(cell['accuracy'])} {interval(cell)}".strip(),
+            number(cell.get("chance")),
+            shortcut(cell),
+            _whole(cell["rows"]),
+            _whole(cell["seeds"]),
+        )
+        for cell in cells
+    )
+    marks = {(row, 2): verdict(cell) for row, cell in enumerate(cells)}
+    return Table("Accuracy in every test cell", (("", columns),), rows, marks)
+
+
+def promises_table(promises: Sequence[dict[str, Any]]) -> Table:
+    """What `algoprobe bench` prints: each promise with its baseline, ratio, target and whether it holds here."""
+    words = {True: "holds", False: "BROKEN", None: "another machine class"}
+    columns = ("promise", "value", "unit", "baseline", "ratio", "target", "verdict", "machine")
+    rows = tuple(
+        (
+            promise["name"],
+            f"{promise['value']:,.4g}" if promise["value"] < 1000 else f"{promise['value']:,.0f}",
+            promise["unit"],
+            "–" if promise["baseline"] is None else f"{promise['baseline']:,.4g}",
+            f"{promise['ratio']:.3g}",
+            f"{promise['target']:,.6g}",
+            words[promise["holds"]],
+            promise["machine"],
+        )
+        for promise in promises
+    )
+    return Table("Speed promises", (("", columns),), rows)
+
+
 def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> Table:
     """Accuracy of each run (row) in each test cell (column); chance and the best shortcut beneath.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from algoprobe.core.errors import unknown
+from algoprobe.core.errors import outside, unknown
 from algoprobe.training.config import Experiment
 
 MODULES = ("search_fig2",)
@@ -41,7 +41,12 @@ class StudyOptions:
     out: Path = Path("runs")
     """Folder of all runs."""
     json: bool = False
-    """Print one JSON object on standard output."""
+    """Print one JSON object on standard output and nothing else there."""
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "workers"):
+            if getattr(self, name) < 1:
+                raise outside(name, getattr(self, name), "1 and more")
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def validate(model: nn.Module, task: Task, seed: int, rows: int, arithmetic: Ari
 
 
 def worked_examples(
-    model: nn.Module, task: Task, cells: Iterable[Cell], arithmetic: Arithmetic, loops: int, rows: int = 200
+    model: nn.Module, task: Task, cells: Iterable[Cell], arithmetic: Arithmetic, loops: int, rows: int
 ) -> list[dict[str, Any]]:
     """For each cell the first right and the first wrong answer among its first `rows` rows, as JSON for drawings."""
     found = []
@@ -124,7 +124,7 @@ def evaluate_folder(
                 kept["sweep"] = found["cells"]
             else:
                 kept["cells"] = found["cells"]
-                examples = worked_examples(run.model, task, cells, run.arithmetic, counts[0])
+                examples = worked_examples(run.model, task, cells, run.arithmetic, counts[0], min(rows, 200))
                 run.folder.write("examples.json", examples)
             run.folder.write("evaluation.json", kept)
     return found

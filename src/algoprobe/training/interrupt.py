@@ -9,10 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 
-class Interrupted(Exception):
-    """The run was asked to stop and has saved everything."""
-
-
 @dataclass
 class StopRequest:
     """Whether somebody asked to stop."""

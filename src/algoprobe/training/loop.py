@@ -17,8 +17,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from algoprobe.core.config import digest, to_dict
-from algoprobe.core.errors import AlgoprobeError, UsageError
-from algoprobe.core.machine import provenance
+from algoprobe.core.errors import AlgoprobeError, Interrupted, UsageError
+from algoprobe.core.machine import provenance, resolve_device
 from algoprobe.core.run import RunFolder
 
 from .checkpoint import load_state, save_state, save_weights
@@ -26,7 +26,7 @@ from .config import Experiment
 from .curriculum import Curriculum
 from .evaluation import validate
 from .forward import Arithmetic
-from .interrupt import Interrupted, stop_requests
+from .interrupt import stop_requests
 from .load import read_experiment
 from .optimisers import build
 from .progress import Progress
@@ -51,6 +51,7 @@ def train(
     Raises `Interrupted`, after saving, when the process was asked to stop.
     """
     experiment.check()
+    resolve_device(experiment.train.device)
     with folder.lock():
         prepare(folder, experiment, preset, scale)
         if folder.record.get("status") == "finished":

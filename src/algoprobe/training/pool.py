@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from algoprobe.core.errors import AlgoprobeError
+from algoprobe.core.errors import AlgoprobeError, Interrupted
 from algoprobe.core.run import RunFolder
 
 from .config import Experiment
-from .interrupt import Interrupted, stop_requests
+from .interrupt import stop_requests
 from .loop import prepare
 
 
