@@ -130,7 +130,7 @@ def draw_naive(state, sketch, words, V, in_degree, last_counts):
 def _draw_parents(state, sketch, words, v, E, note):
     """Distinct parents of v, uniform among the vertices before it; set 0 gains them if `note`."""
     last = E + sketch.parents[v]
-    while E < last:
+    while last > E:
         u = below(state, v)
         if not holds(sketch.children, u, words, v):
             E = _edge(sketch, words, E, u, v)
