@@ -139,7 +139,10 @@ def run() -> list[dict]:
             "machine": here,
         }
     ]
-    for name, precision, limit in (("step-loss-float32", "float32", 1e-5), (f"step-loss-{arithmetic.dtype}", "auto", 1e-2)):
+    for name, precision, limit in (
+        ("step-loss-float32", "float32", 1e-5),
+        (f"step-loss-{arithmetic.dtype}", "auto", 1e-2),
+    ):
         off = abs(losses[precision] - losses["plain"]) / losses["plain"]
         rows.append(
             {

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -97,7 +97,7 @@ def parse(options: type, name: str, arguments: list[str]) -> Any:
 
 
 def train_command(arguments: list[str]) -> int:
-    """Train a preset (or go on with a run folder); any field can be overridden; the same command goes on after a stop."""
+    """Train a preset, or go on with a run folder; any field can be overridden, and the same command goes on."""
     from algoprobe.studies.registry import PRESETS, find_preset, load
 
     load()
@@ -220,8 +220,8 @@ def report_command(arguments: list[str]) -> int:
 def list_command(arguments: list[str]) -> int:
     """List presets, studies, committed models and runs."""
     options = parse(ListOptions, "list", arguments)
-    from algoprobe.studies.registry import PRESETS, STUDIES, load
     from algoprobe.core.run import resource
+    from algoprobe.studies.registry import PRESETS, STUDIES, load
 
     load()
     found = {

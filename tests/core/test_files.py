@@ -71,7 +71,7 @@ def test_runs_are_found_by_path_and_mistakes_get_the_nearest(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     write_text(Path("runs/search-x/abc/config.json"), "{}")
     assert find_run("runs/search-x/abc").path == find_run("runs/search-x").path == Path("runs/search-x/abc")
-    with pytest.raises(AlgoprobeError, match="'runs/search-x/abd' is not there.*Did you mean 'runs/search-x/abc'"):
+    with pytest.raises(AlgoprobeError, match=r"'runs/search-x/abd' is not there.*Did you mean 'runs/search-x/abc'"):
         find_run("runs/search-x/abd")
     write_text(Path("runs/search-x/abd/config.json"), "{}")
     with pytest.raises(AlgoprobeError, match="holds 2 runs"):

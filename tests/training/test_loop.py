@@ -16,7 +16,7 @@ from algoprobe.training import loop
 from algoprobe.training.config import LoopsConfig, OptimiserConfig
 from algoprobe.training.load import load_run
 
-from .tiny import OPEN, RECIPES, Silent, run, tiny
+from .tiny import OPEN, RECIPES, run, tiny
 
 
 def weights(path) -> dict[str, torch.Tensor]:

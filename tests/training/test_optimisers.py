@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_training_with_sophia_changes_the_curvature_every_few_steps():
         batch = task.sample("train", 0, np.arange(step * 16, step * 16 + 16))
         update(model, optimisers, batch, 2, 1.0, experiment.train, CPU, step, 0)
         seen.append(optimisers[0].state[p]["hessian"].clone())
-    changed = [not torch.equal(a, b) for a, b in zip(seen, seen[1:])]
+    changed = [not torch.equal(a, b) for a, b in itertools.pairwise(seen)]
     assert changed == [False, False, True, False, False, True]
     assert (seen[0] > 0).any()
 

@@ -68,7 +68,9 @@ CASES = [(name, "bfloat16", kill) for name in RECIPES for kill in moments(name)]
 CASES += [(name, "float32", kill) for name in RECIPES for kill in moments(name)[:1]]
 
 
-@pytest.mark.parametrize("name, precision, kill", CASES, ids=lambda v: "-".join(map(str, v)) if isinstance(v, tuple) else v)
+@pytest.mark.parametrize(
+    "name, precision, kill", CASES, ids=lambda v: "-".join(map(str, v)) if isinstance(v, tuple) else v
+)
 def test_killed_and_started_again_ends_in_the_same_bits(name, precision, kill, reference, tmp_path):
     experiment = with_precision(name, precision)
     assert in_a_process(experiment, tmp_path, kill) == -signal.SIGKILL

@@ -65,7 +65,9 @@ def at_call(function, number: int):
     return wrapped
 
 
-def run(experiment: Experiment, path: Path, kill: tuple[str, int] | None = None, checkpoint_seconds: float = 0.0) -> None:
+def run(
+    experiment: Experiment, path: Path, kill: tuple[str, int] | None = None, checkpoint_seconds: float = 0.0
+) -> None:
     """Train in this process; `kill` names a moment and how often it may pass before it is the last."""
     from algoprobe.training import checkpoint, loop
     from algoprobe.training.curriculum import Curriculum

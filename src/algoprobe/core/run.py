@@ -1,13 +1,13 @@
 """The run folder: where a run keeps everything that others read.
 
-    runs/<preset>/<digest>/
-      config.json        the resolved experiment; the only thing that resuming and reporting read
-      record.json        how it was made: command, revision, versions, machine, precision, task card, leak report
-      metrics.jsonl      one object a line: training, validation and curriculum
-      model.safetensors  the weights at the last checkpoint
-      state.pt           all that resuming needs
-      evaluation.json    test cells; examples.json: worked examples
-      report/            the page and its figures
+runs/<preset>/<digest>/
+  config.json        the resolved experiment; the only thing that resuming and reporting read
+  record.json        how it was made: command, revision, versions, machine, precision, task card, leak report
+  metrics.jsonl      one object a line: training, validation and curriculum
+  model.safetensors  the weights at the last checkpoint
+  state.pt           all that resuming needs
+  evaluation.json    test cells; examples.json: worked examples
+  report/            the page and its figures
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ T95 = (
 
 
 def wilson(right: float, rows: int) -> tuple[float, float]:
-    """The 95 % Wilson score interval of a share `right / rows`; unlike ±1.96·σ it stays inside [0, 1] and works at 1."""
+    """The 95 % Wilson score interval of a share `right / rows`; unlike ±1.96·σ it stays in [0, 1] and works at 1."""
     if rows == 0:
         return 0.0, 1.0
     share, z2 = right / rows, Z95**2 / rows

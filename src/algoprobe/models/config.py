@@ -25,7 +25,7 @@ class TransformerConfig:
     spare: int = 0
     """Further channels that start at zero (the paper's "hidden dimension" beside its one-hot channels)."""
     combine: Literal["sum", "concatenate"] = "sum"
-    """How the fields of one token (the two ends of a packed edge) share the embedding: added, or half the width each."""
+    """How the fields of one token (the ends of a packed edge) share the embedding: added, or half the width each."""
     embedding_scale: float = 1.0
     """Standard deviation of learned embeddings at the start."""
     position: Literal["one-hot", "learned", "rotary", "none"] = "none"
@@ -74,7 +74,9 @@ class TransformerConfig:
             near = [h for h in range(1, d + 1) if d % h == 0]
             raise outside("model.heads", self.heads, f"a divisor of the model width {d}: {', '.join(map(str, near))}")
         if self.position == "rotary" and (d // self.heads) % 2:
-            raise outside("model.heads", self.heads, f"rotary positions need an even width a head, not {d // self.heads}")
+            raise outside(
+                "model.heads", self.heads, f"rotary positions need an even width a head, not {d // self.heads}"
+            )
         if self.embedding == "learned" and self.combine == "concatenate" and self.width % sizes.fields:
             raise outside("model.width", self.width, f"a multiple of {sizes.fields}, the fields of a token")
         if self.output == "tied" and (sizes.fields != 1 or sizes.outputs != sizes.vocabulary):

@@ -163,6 +163,12 @@ def show(table: Any, found: Sequence[dict[str, Any]]) -> None:
     for v in found:
         low, high = v["band"]
         verdict.add_row(
-            v["trained_on"], v["cell"], v["paper"], f"{v['ours']:.3f}", f"{low:.2f}–{high:.2f}", str(v["seeds"]), v["verdict"]
+            v["trained_on"],
+            v["cell"],
+            v["paper"],
+            f"{v['ours']:.3f}",
+            f"{low:.2f}–{high:.2f}",
+            str(v["seeds"]),
+            v["verdict"],
         )
     console.print(verdict)

@@ -24,7 +24,7 @@ class OptimiserConfig:
     lr_other: float = 2e-3
     """Muon only: learning rate of AdamW for everything that is not a matrix inside a block."""
     betas: tuple[float, float] | None = None
-    """Decay of the first and second moment; none: adamw 0.9, 0.98; sign-momentum and sophia-g 0.965, 0.99; muon 0.95."""
+    """Decay of both moments; none: adamw 0.9, 0.98; sign-momentum and sophia-g 0.965, 0.99; muon 0.95."""
     weight_decay: float = 0.1
     """Decoupled weight decay; sign-momentum and sophia-g apply it to all parameters, the others to matrices only."""
     rho: float = 0.04

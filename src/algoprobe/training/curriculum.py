@@ -47,7 +47,7 @@ class Curriculum:
         return self.task.sample("validation", self.seed, np.array(found[:rows]))
 
     def look(self, model: nn.Module, arithmetic: Arithmetic, loops: int, step: int) -> dict | None:
-        """After `step` steps: None, or when it is time, the held-out accuracy, having moved on if it passed the gate."""
+        """After `step` steps: None, or when it is time the held-out accuracy, having moved on if it passed."""
         if not self.config.on or self.stage == self.last or step % self.config.every:
             return None
         batch = self.held_out

@@ -68,4 +68,8 @@ def compare(device: str, dtype: str, attention: str, exact_loss: float, exact: n
         return {"name": name, "ok": False, "detail": str(error).split("\n")[0]}
     off = float(np.linalg.norm(gradient - exact) / np.linalg.norm(exact))
     ok = abs(loss - exact_loss) <= TOLERANCE[dtype] * exact_loss and off <= TOLERANCE[dtype]
-    return {"name": name, "ok": ok, "detail": f"loss off by {abs(loss - exact_loss):.1e}, gradient by {off:.1e} of its norm"}
+    return {
+        "name": name,
+        "ok": ok,
+        "detail": f"loss off by {abs(loss - exact_loss):.1e}, gradient by {off:.1e} of its norm",
+    }

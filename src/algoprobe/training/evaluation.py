@@ -53,9 +53,7 @@ def evaluate(
 ) -> list[dict[str, Any]]:
     """Every cell at every number of loops."""
     model.eval()
-    return [
-        evaluate_cell(model, task, cell, rows, arithmetic, count) for count in loops for cell in cells
-    ]
+    return [evaluate_cell(model, task, cell, rows, arithmetic, count) for count in loops for cell in cells]
 
 
 def validate(model: nn.Module, task: Task, seed: int, rows: int, arithmetic: Arithmetic, loops: int) -> list[dict]:
@@ -106,8 +104,9 @@ def evaluate_folder(
 ) -> dict[str, Any]:
     """The `eval --json` object of the run at a path or `zoo:NAME`.
 
-    `on` names distributions (empty: the task's standard ones), `rows` the test rows a cell (None: all reserved), `loops` maps the recommended number of loops to those to run. With `save` the cells go to
-    `evaluation.json` (several loop counts: to its sweep) and worked examples to `examples.json`.
+    `on` names distributions (empty: the task's standard ones), `rows` the test rows a cell (None: all reserved);
+    `loops` maps the recommended number of loops to those to run. With `save` the cells go to `evaluation.json`
+    (several loop counts: to its sweep) and worked examples to `examples.json`.
     """
     run = load_run(name, device)
     task = run.task

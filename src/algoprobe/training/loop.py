@@ -70,9 +70,7 @@ def train(
                 loops = draw_loops(config.loops, experiment.model.loops, curriculum.stage, seeds.train, run.step)
                 factor = learning_rate_factor(config, run.step)
                 model.train()
-                result = update(
-                    model, run.optimisers, batch, loops, factor, config, arithmetic, run.step, seeds.train
-                )
+                result = update(model, run.optimisers, batch, loops, factor, config, arithmetic, run.step, seeds.train)
                 run.window.add(result)
                 run.step += 1
                 end, examples, lines = run.step == config.steps, run.step * config.batch, []

@@ -10,9 +10,7 @@ from torch.nn import functional as F
 from algoprobe.tasks.batch import IGNORE
 
 
-def cross_entropy(
-    logits: Float[Tensor, "batch read outputs"], targets: Int[Tensor, "batch read"]
-) -> Float[Tensor, ""]:
+def cross_entropy(logits: Float[Tensor, "batch read outputs"], targets: Int[Tensor, "batch read"]) -> Float[Tensor, ""]:
     """Sum over the read columns of -log softmax(logits)[target]; columns whose target is `IGNORE` count nothing."""
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum")
 

@@ -48,7 +48,7 @@ def start(job: Job) -> subprocess.Popen:
 
 
 def run_jobs(jobs: Sequence[Job], workers: int, watch: Callable[[Sequence[Job]], None], every: float = 2.0) -> None:
-    """Train and score what of `jobs` is not done yet, `workers` at a time; `watch(running jobs)` is called now and then.
+    """Train and score what of `jobs` is not done, `workers` at a time; `watch(running jobs)` is called now and then.
 
     Raises `Interrupted` when asked to stop (every run has saved), `AlgoprobeError` naming the runs that failed.
     """

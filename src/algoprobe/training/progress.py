@@ -80,7 +80,10 @@ class BarProgress(LogProgress):
         from rich.progress import Progress as RichProgress
 
         self.bar = RichProgress(
-            BarColumn(bar_width=24), TaskProgressColumn(), TextColumn("{task.description}"), console=Console(stderr=True)
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TextColumn("{task.description}"),
+            console=Console(stderr=True),
         )
         self.task = self.bar.add_task("starting", total=total)
         self.bar.start()

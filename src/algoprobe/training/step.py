@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -74,7 +75,8 @@ def update(
     for optimiser in optimisers:
         if isinstance(optimiser, SophiaG) and step % config.optimiser.hessian_every == 0:
             generator = torch.Generator().manual_seed(derived_seed("labels", seed, step))
-            gradients(model, batch, loops, config, arithmetic, lambda x, y: sampled_targets(x, y, generator))
+            relabel = partial(sampled_targets, generator=generator)
+            gradients(model, batch, loops, config, arithmetic, relabel)
             optimiser.update_hessian(len(batch))
             optimiser.zero_grad(set_to_none=True)
     loss, answers = gradients(model, batch, loops, config, arithmetic)

@@ -74,7 +74,9 @@ class Attention(nn.Module):
             scores = torch.matmul(q * scale, k.transpose(-1, -2))
             if mask is not None:
                 scores = scores + torch.where(mask, 0.0, HIDDEN).to(scores.dtype)
-            pattern = self.pattern(self.scores(scores).softmax(-1))
+            # In bfloat16 the kernel for short rows is several times slower than a detour through float32, and rougher.
+            wide = torch.promote_types(scores.dtype, torch.float32)
+            pattern = self.pattern(self.scores(scores).softmax(-1, dtype=wide).to(scores.dtype))
             z = torch.matmul(pattern, v)
         z = self.z(z).transpose(1, 2).flatten(2)
         return self.output(z)

@@ -1,7 +1,7 @@
 """Graph search: `SearchConfig` says what to draw, `SearchTask` draws it. Importing this loads no numba and no torch.
 
-    from algoprobe.tasks.search import SearchConfig, SearchTask
-    batches = SearchTask(SearchConfig(n=128)).batches(1024)
+from algoprobe.tasks.search import SearchConfig, SearchTask
+batches = SearchTask(SearchConfig(n=128)).batches(1024)
 """
 
 from __future__ import annotations

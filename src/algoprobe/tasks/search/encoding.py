@@ -183,5 +183,3 @@ def decode(
         edges, edge_count, start, goal, label, found.right, found.lookahead, found.vertex_count, found.path_length,
         nothing, nothing.copy(),
     )  # fmt: skip
-
-

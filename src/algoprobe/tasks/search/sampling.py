@@ -289,7 +289,5 @@ def draw_graphs(
         edge_count, start, goal, label, right, lookahead, vertex_count, path_length, attempts, hits,
     )  # fmt: skip
     pairs = edges.view(np.int16).reshape(rows, V, 2)
-    graphs = Graphs(
-        pairs, edge_count, start, goal, label, right, lookahead, vertex_count, path_length, attempts, hits
-    )
+    graphs = Graphs(pairs, edge_count, start, goal, label, right, lookahead, vertex_count, path_length, attempts, hits)
     return graphs, stuck

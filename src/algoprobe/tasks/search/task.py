@@ -27,8 +27,8 @@ GIVE_UP = 2_000_000
 class SearchTask:
     """Name the vertex that follows the start on a path to the goal, in a directed acyclic graph.
 
-        task = SearchTask(SearchConfig(n=128, lookahead=12))
-        for batch in task.batches(1024): ...
+    task = SearchTask(SearchConfig(n=128, lookahead=12))
+    for batch in task.batches(1024): ...
     """
 
     name = "search"
