@@ -44,11 +44,14 @@ class Table:
         """The table for a terminal; one of runs against many test cells is turned, to fit."""
         if self.foot and len(self.columns) > 8:
             return self.turned().rich()
+        from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
         colours = {"above": "green", "level": "yellow", "chance": "red"}
-        table = RichTable(title=Text(self.title), title_justify="left", header_style="bold")
+        table = RichTable(
+            title=Text(self.title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False
+        )
         for i, (group, column) in enumerate((g, c) for g, names in self.groups for c in names):
             header = Text(f"{group}\n{column}" if group else column)
             table.add_column(header, justify="left" if i == 0 else "right", no_wrap=i == 0)
@@ -145,22 +148,28 @@ def accuracy_table(runs: Mapping[str, RunData]) -> Table:
 
 
 def cells_table(cells: Sequence[dict[str, Any]]) -> Table:
-    """What `algoprobe eval` prints: a row for each test cell and number of loops, chance and shortcut beside each."""
-    columns = ("test cell", "loops", "accuracy [interval]", "chance", "best shortcut", "rows", "seeds")
+    """What `algoprobe eval` prints: a row for each test cell and number of loops, chance and shortcut beside each.
+
+    Rows, loops and seeds stand in the title where they are the same throughout, so that it fits 80 columns.
+    """
+    spread = {key: sorted({cell[key] for cell in cells}) for key in ("loops", "rows", "seeds")}
+    kept = [key for key, values in spread.items() if len(values) > 1]
+    columns = ("test cell", *kept, "accuracy", "95 %", "chance", "shortcut", "which")
     rows = tuple(
         (
             name(cell),
-            _whole(cell["loops"]),
-            f"{number(cell['accuracy'])} {interval(cell)}".strip(),
+            *(_whole(cell[key]) for key in kept),
+            number(cell["accuracy"]),
+            interval(cell).strip("[]").replace(", ", "–"),
             number(cell.get("chance")),
-            shortcut(cell),
-            _whole(cell["rows"]),
-            _whole(cell["seeds"]),
+            number(cell.get("shortcut")),
+            (cell.get("shortcut_name") or "–").replace("_", " "),
         )
         for cell in cells
     )
-    marks = {(row, 2): verdict(cell) for row, cell in enumerate(cells)}
-    return Table("Accuracy in every test cell", (("", columns),), rows, marks)
+    marks = {(row, 1 + len(kept)): verdict(cell) for row, cell in enumerate(cells)}
+    common = [f"{key} {_whole(values[0])}" for key, values in spread.items() if key not in kept]
+    return Table(", ".join(["Accuracy in every test cell", *common]), (("", columns),), rows, marks)
 
 
 def promises_table(promises: Sequence[dict[str, Any]]) -> Table:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from algoprobe.core.errors import outside
@@ -109,6 +110,8 @@ def evaluate_folder(
     (several loop counts: to its sweep) and worked examples to `examples.json`.
     """
     run = load_run(name, device)
+    # As many threads as in training: more would wait for each other wherever runs share the cores.
+    torch.set_num_threads(run.experiment.train.threads)
     task = run.task
     cells = task.cells(on)
     counts = loops(run.loops)

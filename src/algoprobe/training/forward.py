@@ -79,9 +79,9 @@ def chunks(batch: Batch, align: str, parts: int, device: torch.device) -> Iterat
 
 @torch.inference_mode()
 def answers(
-    model: nn.Module, batch: Batch, arithmetic: Arithmetic, loops: int | None = None, rows: int = 512
+    model: nn.Module, batch: Batch, arithmetic: Arithmetic, loops: int | None = None, rows: int = 128
 ) -> np.ndarray:
-    """The class with the largest logit at every read column, `[batch, read]`, computed `rows` at a time."""
+    """The class with the largest logit at every read column, `[batch, read]`, computed `rows` at a time (in cache)."""
     read = batch.targets.shape[1]
     found = np.empty((len(batch), read), np.int64)
     parts = max(1, -(-len(batch) // rows))
