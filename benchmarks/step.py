@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from algoprobe.core.machine import machine_class
+from algoprobe.core.machine import keep_freed_memory, machine_class
 from algoprobe.studies.registry import find_preset
 from algoprobe.training.forward import Arithmetic
 from algoprobe.training.optimisers import build
@@ -98,6 +98,7 @@ def cpu_seconds(step) -> float:
 def run() -> list[dict]:
     """The promises `step-speed` (ratio of processor times) and the two agreements of the loss."""
     torch.set_num_threads(1)
+    keep_freed_memory()  # of both, so that the ratio says nothing about the C library
     experiment = find_preset("search-paper").make()
     task = replace(experiment.task, test_rows=1).build()
     batch = task.sample("train", 0, np.arange(BATCH))

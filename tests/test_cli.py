@@ -38,7 +38,7 @@ def trained(tmp_path_factory):
 def test_help_of_everything(capsys):
     code, out, _ = words(capsys, "--help")
     assert code == 0 and all(name in out for name in ("train", "eval", "report", "list", "doctor", "bench", "study"))
-    for command in ("train", "eval", "report", "list", "doctor", "bench", "study"):
+    for command in ("train", "eval", "report", "export", "list", "doctor", "bench", "study"):
         code, out, _ = words(capsys, command, "--help")
         assert code == 0 and out
     _, out, _ = words(capsys, "train", "search-paper", "--help")
@@ -113,6 +113,31 @@ def test_eval_table_and_saved_sweep(capsys, trained):
 def test_a_run_goes_on_by_its_path(capsys, trained):
     code, out, err = words(capsys, "train", str(trained))
     assert code == 0 and "trained already" in err and out.strip() == str(trained)
+
+
+def test_the_recorded_command_makes_the_run_again(trained):
+    import shlex
+
+    from algoprobe.core.config import digest
+    from algoprobe.studies.registry import find_preset
+    from algoprobe.training.load import read_experiment
+
+    command = shlex.split(RunFolder(trained).record["command"])
+    assert command[:3] == ["algoprobe", "train", "search-demo-balanced"]
+    again = trained.parent / "again"
+    assert main([*command[1:], "--run", str(again), "--no-evaluate"]) == 0
+    assert digest(read_experiment(RunFolder(again))) == digest(read_experiment(RunFolder(trained)))
+    assert digest(find_preset("search-demo-balanced").make()) != digest(read_experiment(RunFolder(trained)))
+
+
+def test_an_exported_run_gives_the_same_answers(capsys, trained, tmp_path):
+    code, out, _ = words(capsys, "export", str(trained), str(tmp_path / "kept"), "--json")
+    assert code == 0 and json.loads(out)["rows"] == 60
+    cells = [json.loads(words(capsys, "eval", str(at), "--json")[1])["cells"] for at in (trained, tmp_path / "kept")]
+    assert cells[0] == cells[1]
+    assert not (tmp_path / "kept" / "state.pt").exists()
+    code, _, err = words(capsys, "export", str(trained), str(tmp_path / "kept"))
+    assert code == 2 and "not empty" in err
 
 
 def test_list_and_doctor_as_json(capsys):

@@ -66,6 +66,18 @@ class ReportOptions:
 
 
 @dataclass(frozen=True)
+class ExportOptions:
+    """Copy what others need of a finished run to a folder of its own, small enough to commit."""
+
+    run: tyro.conf.Positional[str]
+    """A run folder."""
+    target: tyro.conf.Positional[Path]
+    """The new folder; zoo/NAME in a checkout makes it `zoo:NAME`."""
+    json: bool = False
+    """Print one JSON object."""
+
+
+@dataclass(frozen=True)
 class ListOptions:
     """Everything there is: presets, studies, committed models, runs."""
 
@@ -98,19 +110,16 @@ def parse(options: type, name: str, arguments: list[str]) -> Any:
 
 def train_command(arguments: list[str]) -> int:
     """Train a preset, or go on with a run folder; any field can be overridden, and the same command goes on."""
-    from algoprobe.studies.registry import PRESETS, find_preset, load
+    from algoprobe.studies.registry import PRESETS, command_for, load
 
     load()
     if not arguments or arguments[0] in ("-h", "--help"):
         names = "\n".join(f"  {p.name:<24} {p.summary}" for p in PRESETS.values())
         print(f"usage: algoprobe train PRESET|RUN [--help] [--task.n 65 …]\n\npresets:\n{names}")
         return 0 if arguments else 2
-    again = Path(arguments[0]) / "config.json"
-    if again.is_file():
-        preset = preset_of(RunFolder(again.parent))
+    preset, start = starting_point(arguments[0])
+    if (Path(arguments[0]) / "config.json").is_file():
         arguments = [*arguments, "--run", arguments[0]]
-    else:
-        preset = find_preset(arguments[0])
 
     @dataclass(frozen=True)
     class Options:
@@ -121,7 +130,7 @@ def train_command(arguments: list[str]) -> int:
         Options,
         prog=f"algoprobe train {preset.name}",
         args=arguments[1:],
-        default=Options(preset.make(), TrainOptions()),
+        default=Options(start, TrainOptions()),
         description=preset.summary,
         config=(tyro.conf.AvoidSubcommands,),
     )
@@ -140,6 +149,7 @@ def train_command(arguments: list[str]) -> int:
             progress,
             preset=preset.name,
             scale=preset.scale,
+            command=command_for(preset, experiment),
             checkpoint_seconds=options.checkpoint_seconds,
         )
     finally:
@@ -150,14 +160,20 @@ def train_command(arguments: list[str]) -> int:
     return 0
 
 
-def preset_of(folder: RunFolder) -> Preset:
-    """The experiment of a run folder, to go on with it by its path."""
-    from algoprobe.studies.registry import Preset
+def starting_point(name: str) -> tuple[Preset, Experiment]:
+    """What `train` begins with: a preset and its experiment, or those of a run folder, to go on with it by its path."""
+    from algoprobe.studies.registry import PRESETS, Preset, find_preset
+
+    folder = RunFolder(Path(name))
+    if not folder.has("config.json"):
+        preset = find_preset(name)
+        return preset, preset.make()
     from algoprobe.training.load import read_experiment
 
     experiment, config = read_experiment(folder), folder.read("config.json")
-    name, scale = config.get("preset", "custom"), config.get("scale", "laptop")
-    return Preset(name, scale, f"The run in {folder.path}.", lambda: experiment)
+    made_by = config.get("preset", "custom")
+    custom = Preset(made_by, config.get("scale", "laptop"), f"The run in {name}.", lambda: experiment)
+    return PRESETS.get(made_by, custom), experiment
 
 
 def parse_loops(text: str, default: int) -> list[int]:
@@ -288,6 +304,21 @@ def bench_command(arguments: list[str]) -> int:
     return 1 if any(promise["holds"] is False for promise in promises) else 0
 
 
+def export_command(arguments: list[str]) -> int:
+    """Keep a finished run small: config, record, evaluation, and weights in half precision where no answer changes."""
+    options = parse(ExportOptions, "export", arguments)
+    from algoprobe.training.export import export
+
+    found = export(options.run, options.target)
+    if options.json:
+        print(json.dumps(found))
+    else:
+        print(
+            f"{found['folder']}: {found['bytes']:,} bytes, {found['precision']}, same answers on {found['rows']:,} rows"
+        )
+    return 0
+
+
 def study_command(arguments: list[str]) -> int:
     """Re-make a paper's figure."""
     from algoprobe.studies.registry import STUDIES, StudyOptions, find_study, load
@@ -309,6 +340,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train_command,
     "eval": eval_command,
     "report": report_command,
+    "export": export_command,
     "study": study_command,
     "list": list_command,
     "doctor": doctor_command,

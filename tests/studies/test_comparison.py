@@ -62,7 +62,9 @@ def test_a_study_runs_resumes_and_draws(tmp_path, capsys):
     expected = [Expected("balanced", "lookahead", 1, "–", 0.0, 1.0, "any")]
     found = compare("toy", "Toy", rows, expected, options)
     assert {row["trained_on"] for row in found["rows"]} == {"balanced", "naive"}
-    assert all(c["seeds"] == 2 and c["low"] <= c["accuracy"] <= c["high"] for row in found["rows"] for c in row["cells"])
+    assert all(
+        c["seeds"] == 2 and c["low"] <= c["accuracy"] <= c["high"] for row in found["rows"] for c in row["cells"]
+    )
     assert json.loads((tmp_path / "toy" / "results.json").read_text()) == found
     for name in ("figure.png", "figure.svg", "figure.pdf", "table.md", "report/index.html"):
         assert (tmp_path / "toy" / name).stat().st_size > 100

@@ -11,8 +11,9 @@ from algoprobe.core.stream import derived_seed
 
 from .config import TransformerConfig
 from .parts.attention import Path, attention_mask, rotation_table
-from .parts.block import Block, make_norm
+from .parts.block import Block
 from .parts.embedding import Embedding
+from .parts.norms import make_norm
 from .parts.taps import Tap
 
 

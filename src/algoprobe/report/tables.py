@@ -50,7 +50,11 @@ class Table:
 
         colours = {"above": "green", "level": "yellow", "chance": "red"}
         table = RichTable(
-            title=Text(self.title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False
+            title=Text(self.title, style="bold"),
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            show_edge=False,
         )
         for i, (group, column) in enumerate((g, c) for g, names in self.groups for c in names):
             header = Text(f"{group}\n{column}" if group else column)

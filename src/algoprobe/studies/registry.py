@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from algoprobe.core.config import to_dict
 from algoprobe.core.errors import outside, unknown
 from algoprobe.training.config import Experiment
 
@@ -57,6 +59,27 @@ class Study:
     summary: str
     run: Callable[[StudyOptions], dict[str, Any]]
     """Trains what is missing, evaluates, writes figure and page, prints and returns the verdict."""
+
+
+def command_for(preset: Preset, experiment: Experiment) -> str:
+    """The command that trains `experiment`: the preset and a flag for every field that differs from it."""
+
+    def flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            found |= flat(value, f"{path}{name}.") if isinstance(value, dict) else {path + name: value}
+        return found
+
+    words, before = ["algoprobe", "train", preset.name], flat(to_dict(preset.make()))
+    for name, value in flat(to_dict(experiment)).items():
+        if value == before.get(name):
+            continue
+        parent, _, last = name.replace("_", "-").rpartition(".")
+        if isinstance(value, bool):
+            words.append(f"--{parent}.{'' if value else 'no-'}{last}")
+        else:
+            words += [f"--{parent}.{last}", *map(str, value if isinstance(value, list) else [value])]
+    return shlex.join(words)
 
 
 PRESETS: dict[str, Preset] = {}

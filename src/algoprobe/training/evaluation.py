@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from algoprobe.core.errors import outside
+from algoprobe.core.machine import keep_freed_memory
 from algoprobe.core.statistics import wilson
 from algoprobe.tasks.task import Cell, Task
 
@@ -111,6 +112,7 @@ def evaluate_folder(
     """
     run = load_run(name, device)
     # As many threads as in training: more would wait for each other wherever runs share the cores.
+    keep_freed_memory()
     torch.set_num_threads(run.experiment.train.threads)
     task = run.task
     cells = task.cells(on)

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from algoprobe.core.config import digest, to_dict
 from algoprobe.core.errors import AlgoprobeError, Interrupted, UsageError
-from algoprobe.core.machine import provenance, resolve_device
+from algoprobe.core.machine import keep_freed_memory, provenance, resolve_device
 from algoprobe.core.run import RunFolder
 
 from .checkpoint import load_state, save_state, save_weights
@@ -44,10 +44,12 @@ def train(
     *,
     preset: str = "custom",
     scale: str = "laptop",
+    command: str | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> None:
     """Train `experiment` in `folder` to the end of its budget, going on from the last checkpoint if there is one.
 
+    `preset`, `scale` and `command` (what makes the run again) are for the record and change nothing.
     Raises `Interrupted`, after saving, when the process was asked to stop.
     """
     experiment.check()
@@ -58,8 +60,8 @@ def train(
             progress.say(f"{folder.path} is trained already")
             return
         config, seeds = experiment.train, experiment.seeds
-        deterministic(config.threads)
-        run = State.begin(experiment, folder, progress)
+        settle(config.threads)
+        run = State.begin(experiment, folder, progress, command)
         model, task, curriculum, arithmetic = run.model, run.curriculum.full, run.curriculum, run.arithmetic
         saved, started, resumed_at = time.monotonic(), time.monotonic(), run.step
 
@@ -157,7 +159,7 @@ class State:
     step: int = 0
 
     @classmethod
-    def begin(cls, experiment: Experiment, folder: RunFolder, progress: Progress) -> State:
+    def begin(cls, experiment: Experiment, folder: RunFolder, progress: Progress, command: str | None) -> State:
         """The state at the last checkpoint, or at the start."""
         config, seeds = experiment.train, experiment.seeds
         arithmetic = Arithmetic.resolve(config, folder.record.get("precision"))
@@ -174,7 +176,7 @@ class State:
             run.clock = Clock(saved["cpu_seconds"], saved["wall_seconds"])
             progress.say(f"going on in {folder.path} from {run.step * config.batch:,} examples")
         else:
-            folder.write("record.json", run.new_record())
+            folder.write("record.json", {"command": command} | run.new_record())
         folder.truncate_metrics(run.step)
         return run
 
@@ -230,8 +232,9 @@ def prepare(folder: RunFolder, experiment: Experiment, preset: str, scale: str) 
         )
 
 
-def deterministic(threads: int) -> None:
-    """Make PyTorch take the same path every time: fixed threads, deterministic kernels."""
+def settle(threads: int) -> None:
+    """Make PyTorch take the same path every time (fixed threads, deterministic kernels), and memory cheap."""
+    keep_freed_memory()
     torch.set_num_threads(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)

@@ -62,9 +62,12 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch {rows} width"]:
         """Attention output for the last `rows` columns; keys and values come from all columns."""
         columns = x.shape[1]
-        q = self.q(self._split(self.query(x[:, columns - rows :])))
-        k = self.k(self._split(self.key(x)))
-        v = self.v(self._split(self.value(x)))
+        # Layers that read the same columns become one product: fewer, larger, and x is rounded once.
+        if rows == columns:
+            projected = project(x, self.query, self.key, self.value)
+        else:
+            projected = [self.query(x[:, columns - rows :]), *project(x, self.key, self.value)]
+        q, k, v = (tap(self._split(y)) for tap, y in zip((self.q, self.k, self.v), projected))
         if rotation is not None:
             q, k = rotate(q, rotation, columns - rows), rotate(k, rotation, 0)
         scale = q.shape[-1] ** -0.5
@@ -83,6 +86,13 @@ class Attention(nn.Module):
 
     def _split(self, x: Tensor) -> Float[Tensor, "batch heads _ head_width"]:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+def project(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
+    """What each of `layers` makes of `x`."""
+    weight = torch.cat([layer.weight for layer in layers])
+    bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
+    return F.linear(x, weight, bias).chunk(len(layers), dim=-1)
 
 
 def rotation_table(length: int, head_width: int) -> tuple[Tensor, Tensor]:

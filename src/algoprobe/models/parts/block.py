@@ -8,14 +8,8 @@ from torch.nn import functional as F
 
 from ..config import TransformerConfig
 from .attention import Attention
+from .norms import make_norm
 from .taps import Tap
-
-EPSILON = 1e-5
-
-
-def make_norm(config: TransformerConfig, width: int) -> nn.Module:
-    """LayerNorm or RMSNorm over the last axis, with a learned gain (and offset, for LayerNorm)."""
-    return nn.LayerNorm(width, eps=EPSILON) if config.norm == "layer" else nn.RMSNorm(width, eps=EPSILON)
 
 
 class FeedForward(nn.Module):
