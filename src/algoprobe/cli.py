@@ -32,7 +32,7 @@ class TrainOptions:
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints."""
     evaluate: bool = True
-    """Score the reserved test rows at the end and leave worked examples."""
+    """At the end score the reserved test rows, sweep the number of loops, and leave worked examples."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,10 @@ def train_command(arguments: list[str]) -> int:
     finally:
         progress.close()
     if options.evaluate and not folder.has("evaluation.json"):
-        evaluate_run(EvalOptions(run=str(folder.path), save=True))
+        from algoprobe.training.evaluation import score
+
+        progress.say("scoring the reserved test rows")
+        score(folder)
     print(folder.path)
     return 0
 

@@ -152,12 +152,19 @@ def job_for(preset: Preset, row: str, seed: int, options: StudyOptions) -> Job:
 
 def show(table: Any, found: Sequence[dict[str, Any]]) -> None:
     """Print the table, then for each expected cell paper value, ours, band and verdict."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
     console.print(table.rich())
-    verdict = Table(title="Paper and ours", title_justify="left")
+    verdict = Table(
+        title="Paper (at its own size) and ours",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+    )
     for column in ("trained on", "cell", "paper", "ours", "band", "seeds", "verdict"):
         verdict.add_column(column, justify="left" if column in ("trained on", "cell", "verdict") else "right")
     for v in found:

@@ -10,13 +10,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from algoprobe.core.errors import outside
+from algoprobe.core.errors import UsageError, outside
 from algoprobe.core.machine import keep_freed_memory
+from algoprobe.core.run import RunFolder
 from algoprobe.core.statistics import wilson
 from algoprobe.tasks.task import Cell, Task
 
 from .forward import Arithmetic, answers
-from .load import load_run
+from .load import TrainedRun, load_run
+
+SWEEP_ROWS = 200
+"""Test rows a cell in the loop sweep and among which worked examples are sought."""
 
 
 def evaluate_cell(
@@ -95,6 +99,37 @@ def worked_examples(
     return found
 
 
+def sweep_counts(recommended: int) -> list[int]:
+    """Numbers of loops from far too few to four times the recommended one."""
+    few = [count for count in (1, 2, 3, 4, 6, 8) if count < recommended]
+    return few + [-(-recommended * quarters // 4) for quarters in (4, 6, 8, 12, 16)]
+
+
+def open_run(name: str | Path, device: str | None = None) -> TrainedRun:
+    """The run, on as many threads as it trained with: more would wait for each other wherever runs share the cores."""
+    run = load_run(name, device)
+    keep_freed_memory()
+    torch.set_num_threads(run.experiment.train.threads)
+    return run
+
+
+def score(folder: RunFolder) -> None:
+    """Evaluate a trained run for its record: every standard cell, a loop sweep on fewer rows, worked examples.
+
+    `evaluation.json` comes last and at once: a run that has it is scored.
+    """
+    run = open_run(folder.path)
+    task, cells, rows = run.task, run.task.cells(), run.task.config.test_rows
+    fewer = min(SWEEP_ROWS, rows)
+    found = {"model": str(folder.path), "cells": evaluate(run.model, task, cells, rows, run.arithmetic, [run.loops])}
+    if run.experiment.model.loops > 1:
+        counts = sweep_counts(run.loops)
+        found["sweep"] = evaluate(run.model, task, cells, fewer, run.arithmetic, counts)
+    with folder.lock():
+        folder.write("examples.json", worked_examples(run.model, task, cells, run.arithmetic, run.loops, fewer))
+        folder.write("evaluation.json", found)
+
+
 def evaluate_folder(
     name: str | Path,
     *,
@@ -107,28 +142,19 @@ def evaluate_folder(
     """The `eval --json` object of the run at a path or `zoo:NAME`.
 
     `on` names distributions (empty: the task's standard ones), `rows` the test rows a cell (None: all reserved);
-    `loops` maps the recommended number of loops to those to run. With `save` the cells go to `evaluation.json`
-    (several loop counts: to its sweep) and worked examples to `examples.json`.
+    `loops` maps the recommended number of loops to those to run. `save` puts the cells into `evaluation.json`: as its
+    sweep when there are several numbers of loops.
     """
-    run = load_run(name, device)
-    # As many threads as in training: more would wait for each other wherever runs share the cores.
-    keep_freed_memory()
-    torch.set_num_threads(run.experiment.train.threads)
-    task = run.task
-    cells = task.cells(on)
-    counts = loops(run.loops)
-    rows = task.config.test_rows if rows is None else rows
-    if not 1 <= rows <= task.config.test_rows:
-        raise outside("rows", rows, f"1 to {task.config.test_rows}, the reserved test rows of a cell")
-    found = {"model": str(name), "cells": evaluate(run.model, task, cells, rows, run.arithmetic, counts)}
+    run = open_run(name, device)
+    cells, counts, reserved = run.task.cells(on), loops(run.loops), run.task.config.test_rows
+    rows = reserved if rows is None else rows
+    if not 1 <= rows <= reserved:
+        raise outside("rows", rows, f"1 to {reserved}, the reserved test rows of a cell")
+    found = {"model": str(name), "cells": evaluate(run.model, run.task, cells, rows, run.arithmetic, counts)}
     if save:
         with run.folder.lock():
-            kept = run.folder.read("evaluation.json") if run.folder.has("evaluation.json") else {"model": str(name)}
-            if len(counts) > 1:
-                kept["sweep"] = found["cells"]
-            else:
-                kept["cells"] = found["cells"]
-                examples = worked_examples(run.model, task, cells, run.arithmetic, counts[0], min(rows, 200))
-                run.folder.write("examples.json", examples)
-            run.folder.write("evaluation.json", kept)
+            if not run.folder.has("evaluation.json"):
+                raise UsageError(f"run: {name} is not finished; its first evaluation comes with the end of training")
+            kept = run.folder.read("evaluation.json")
+            run.folder.write("evaluation.json", kept | {"sweep" if len(counts) > 1 else "cells": found["cells"]})
     return found
