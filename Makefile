@@ -36,3 +36,4 @@ lint: .venv/ready-test
 
 clean:
 	rm -rf .venv
+	find src -name '*.nb[ic]' -delete  # compiled kernels: numba notices changes of a kernel's own file only

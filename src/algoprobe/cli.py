@@ -62,7 +62,7 @@ class ReportOptions:
     runs: tyro.conf.Positional[tuple[str, ...]]
     """Run folders or zoo:NAME; several are shown side by side."""
     out: Path | None = None
-    """Folder of the page; none: RUN/report, or runs/report-DIGEST for several."""
+    """Folder of the page; none: RUN/report, and below runs/ for several runs or a committed model."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +195,8 @@ def parse_loops(text: str, default: int) -> list[int]:
 
 def evaluate_run(options: EvalOptions) -> dict[str, Any]:
     """The `eval --json` object of one run."""
+    if options.save and options.run.startswith("zoo:"):
+        raise UsageError(f"save: {options.run} is a committed model and stays as it is; leave --save out")
     from algoprobe.training.evaluation import evaluate_folder
 
     on = tuple(part for part in options.on.split(",") if part)
@@ -231,8 +233,10 @@ def report_command(arguments: list[str]) -> int:
     from algoprobe.core.run import find_run
     from algoprobe.report.page import write
 
-    folders = [find_run(run).path for run in options.runs]
-    print(write(folders, options.out))
+    folders, out = [find_run(run).path for run in options.runs], options.out
+    if out is None and len(folders) == 1 and options.runs[0].startswith("zoo:"):
+        out = Path("runs") / f"report-{folders[0].name}"
+    print(write(folders, out))
     return 0
 
 

@@ -115,9 +115,10 @@ def _value(text: str) -> int | float | str:
 
 
 def chosen(examples: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    """At most `most` of the examples, wrong ones first, at least one right one where there is one."""
-    wrong = [example for example in examples if not example.get("correct")]
-    right = [example for example in examples if example.get("correct")]
+    """At most `most` of the examples, wrong ones first, at least one right one where there is one; hardest first."""
+    hardest = sorted(examples, key=lambda example: -(example.get("value") or 0))
+    wrong = [example for example in hardest if not example.get("correct")]
+    right = [example for example in hardest if example.get("correct")]
     room = most - 1 if right else most
     kept = wrong[: min(room, max(most - len(right), most // 2))]
     return kept + right[: most - len(kept)]
