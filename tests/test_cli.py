@@ -56,7 +56,9 @@ def test_help_of_everything(capsys):
         (["train", "search-paper", "--train.device", "gpu"], "device: 'gpu' is unknown; allowed: auto, cpu"),
         (["train", "search-demo-balanced", "--model.heads", "5"], "a divisor of the model width 64"),
         (["train", "search-demo-naive", "--train.curriculum.on"], "train.curriculum.on: True is not possible"),
-        (["train", "search-paper", "--train.batch", "0"], "train.batch: 0 is not possible; allowed: 1 and more"),
+        (["train", "search-paper", "--train.batch", "0"], "train.batch: 0 is not possible; allowed: 1 to 1048576"),
+        (["train", "search-demo-balanced", "--train.loops.high", "1000000000"], "train.loops.high: 1000000000"),
+        (["train", "search-demo-balanced", "--model.width", "10000000"], "model.width: 10000000"),
         (["eval", "runs/none"], "'runs/none' is not there"),
         (["eval", "zoo:serch"], "'zoo:serch' is not in the zoo"),
         (["report"], "name at least one run"),
@@ -98,7 +100,12 @@ def test_eval_on_other_distributions_and_loops(capsys, trained):
     cells = json.loads(out)["cells"]
     assert code == 0 and {cell["distribution"] for cell in cells} == {"star", "naive"}
     assert {cell["loops"] for cell in cells} == {1, 3, 4}
-    for mistake, message in ((["--on", "stars"], "'star'"), (["--loops", "a"], "4..20"), (["--rows", "21"], "1 to 20")):
+    for mistake, message in (
+        (["--on", "stars"], "'star'"),
+        (["--loops", "a"], "4..20"),
+        (["--loops", "1..999999999"], "1 to 10000"),
+        (["--rows", "21"], "1 to 20"),
+    ):
         code, out, err = words(capsys, "eval", str(trained), *mistake)
         assert code == 2 and message in err and out == ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from algoprobe.training.config import Experiment
 
 if TYPE_CHECKING:
     from algoprobe.studies.registry import Preset
+
+
+MOST_LOOPS = 10_000
+"""Largest number of loops to evaluate with."""
 
 
 @dataclass(frozen=True)
@@ -181,16 +186,18 @@ def starting_point(name: str) -> tuple[Preset, Experiment]:
 
 def parse_loops(text: str, default: int) -> list[int]:
     """`4,8,16..18` as [4, 8, 16, 17, 18]; an empty text as [default]."""
+    if not text:
+        return [default]
     found: list[int] = []
-    for part in text.split(",") if text else []:
-        low, dots, high = part.strip().partition("..")
-        try:
-            found.extend(range(int(low), int(high) + 1) if dots else [int(low)])
-        except ValueError as error:
-            raise UsageError(f"loops: {text!r} is not a list of numbers; write 8, 4,8,16 or 4..20") from error
-    if text and (not found or min(found) < 1):
-        raise UsageError(f"loops: {text!r} holds no number of loops; write 8, 4,8,16 or 4..20 (1 and more)")
-    return found or [default]
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,5})(?:\.\.(\d{1,5}))?", part.strip())
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not 1 <= low <= high <= MOST_LOOPS:
+            raise UsageError(
+                f"loops: {text!r} is not possible; write 8, 4,8,16 or 4..20, with numbers 1 to {MOST_LOOPS}"
+            )
+        found.extend(range(low, high + 1))
+    return found
 
 
 def evaluate_run(options: EvalOptions) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,15 +53,16 @@ class TransformerConfig:
     """`tied`: logits are products with the token embedding. `linear`: an output matrix of its own."""
 
     def __post_init__(self) -> None:
-        for name in ("layers", "heads", "width", "loops"):
-            if getattr(self, name) < 1:
-                raise outside(f"model.{name}", getattr(self, name), "1 and more")
-        if self.spare < 0:
-            raise outside("model.spare", self.spare, "0 and more")
-        if self.feedforward <= 0:
-            raise outside("model.feedforward", self.feedforward, "more than 0")
-        if self.embedding_scale < 0:
-            raise outside("model.embedding_scale", self.embedding_scale, "0 and more")
+        # Upper ends far beyond use: a slip of the keyboard is answered at once and not by a full memory.
+        for name, most in (("layers", 1000), ("heads", 1000), ("width", 65536), ("loops", 1000)):
+            if not 1 <= getattr(self, name) <= most:
+                raise outside(f"model.{name}", getattr(self, name), f"1 to {most}")
+        if not 0 <= self.spare <= 65536:
+            raise outside("model.spare", self.spare, "0 to 65536")
+        if not 0 < self.feedforward <= 64:
+            raise outside("model.feedforward", self.feedforward, "more than 0, at most 64")
+        if not 0 <= self.embedding_scale < math.inf:
+            raise outside("model.embedding_scale", self.embedding_scale, "a number from 0")
 
     def model_width(self, sizes: Sizes) -> int:
         """d: token channels, spare channels, and position channels where positions are concatenated."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -33,12 +34,13 @@ class OptimiserConfig:
     """SophiaG only: steps between curvature estimates."""
 
     def __post_init__(self) -> None:
-        if not self.lr > 0:
-            raise outside("train.optimiser.lr", self.lr, "more than 0")
+        for name in ("lr", "lr_other", "rho"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise outside(f"train.optimiser.{name}", getattr(self, name), "a number above 0")
         if self.betas is not None and not all(0 <= b < 1 for b in self.betas):
             raise outside("train.optimiser.betas", self.betas, "two numbers from 0 to below 1")
-        if self.weight_decay < 0:
-            raise outside("train.optimiser.weight_decay", self.weight_decay, "0 and more")
+        if not 0 <= self.weight_decay < math.inf:
+            raise outside("train.optimiser.weight_decay", self.weight_decay, "a number from 0")
         if self.hessian_every < 1:
             raise outside("train.optimiser.hessian_every", self.hessian_every, "1 and more")
 
@@ -66,9 +68,9 @@ class CurriculumConfig:
     def __post_init__(self) -> None:
         if not 0 < self.gate <= 1:
             raise outside("train.curriculum.gate", self.gate, "more than 0, at most 1")
-        for name in ("start", "every", "rows"):
-            if getattr(self, name) < 1:
-                raise outside(f"train.curriculum.{name}", getattr(self, name), "1 and more")
+        for name, most in (("start", 1000), ("every", 10**9), ("rows", 10**6)):
+            if not 1 <= getattr(self, name) <= most:
+                raise outside(f"train.curriculum.{name}", getattr(self, name), f"1 to {most}")
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,12 @@ class LoopsConfig:
     """Add the current difficulty (the curriculum's stage, or the task's largest) to R."""
 
     def __post_init__(self) -> None:
-        if self.low < 1 or self.high < self.low:
-            raise outside("train.loops.high", (self.low, self.high), "1 <= low <= high")
-        if self.mean <= 0:
-            raise outside("train.loops.mean", self.mean, "more than 0")
+        if not 1 <= self.low <= self.high:
+            raise outside("train.loops.low", self.low, f"1 to {self.high}, the value of train.loops.high")
+        if self.high > 1000:
+            raise outside("train.loops.high", self.high, "at most 1000")
+        if not 0 < self.mean <= 700:
+            raise outside("train.loops.mean", self.mean, "more than 0, at most 700")
 
 
 @dataclass(frozen=True)
@@ -128,17 +132,18 @@ class TrainConfig:
     """CPU threads. Bits depend on it."""
 
     def __post_init__(self) -> None:
-        for name in ("examples", "batch", "chunks", "validate_every", "validate_rows", "threads"):
-            if getattr(self, name) < 1:
-                raise outside(f"train.{name}", getattr(self, name), "1 and more")
+        limits = {"examples": 10**13, "batch": 2**20, "chunks": 2**20, "validate_every": 10**13, "validate_rows": 10**6}
+        for name, most in (limits | {"threads": 1024}).items():
+            if not 1 <= getattr(self, name) <= most:
+                raise outside(f"train.{name}", getattr(self, name), f"1 to {most}")
         if self.chunks > self.batch:
             raise outside("train.chunks", self.chunks, f"at most the batch, {self.batch}")
         if self.warmup < 0:
             raise outside("train.warmup", self.warmup, "0 and more")
         if not 0 <= self.decay <= 1:
             raise outside("train.decay", self.decay, "0 to 1")
-        if self.clip is not None and not self.clip > 0:
-            raise outside("train.clip", self.clip, "more than 0, or none")
+        if self.clip is not None and not 0 < self.clip < math.inf:
+            raise outside("train.clip", self.clip, "a number above 0, or none")
 
     @property
     def steps(self) -> int:
