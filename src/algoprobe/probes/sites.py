@@ -54,7 +54,7 @@ class CallCounter:
 
 @contextlib.contextmanager
 def hooked(model: nn.Module, sites: Iterable[str], at_call: Callable) -> Iterator[None]:
-    """Call `at_call(site, loop, output)` whenever a site hands something on; what it returns, if not None, replaces that.
+    """Call `at_call(site, loop, output)` whenever a site hands something on; what it returns, unless None, replaces it.
 
     Counting starts again with each forward pass of `model`.
     """
