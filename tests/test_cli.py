@@ -61,6 +61,12 @@ def test_help_of_everything(capsys):
         (["train", "search-demo-balanced", "--model.width", "10000000"], "model.width: 10000000"),
         (["eval", "runs/none"], "'runs/none' is not there"),
         (["eval", "zoo:serch"], "'zoo:serch' is not in the zoo"),
+        (["eval", ""], "'' is no name"),
+        (["train", "here/nothing"], "'here/nothing' has no config.json"),
+        (["train", "search-paper", "--run", ""], "run: '.' is not possible"),
+        (["train", "search-paper", "--checkpoint-seconds", "nan"], "checkpoint_seconds: nan"),
+        (["train", "search-paper", "--train.optimiser.lr", "inf"], "train.optimiser.lr: inf"),
+        (["train", "search-paper", "--train.device", "cpu:3"], "device: 'cpu:3' is unknown"),
         (["report"], "name at least one run"),
         (["study", "search-fig3"], "Did you mean 'search-fig2'?"),
         (["study", "search-fig2", "--rows", "balnced"], "rows: 'balnced' is unknown"),
@@ -144,7 +150,7 @@ def test_an_exported_run_gives_the_same_answers(capsys, trained, tmp_path):
     assert cells[0] == cells[1]
     assert not (tmp_path / "kept" / "state.pt").exists()
     code, _, err = words(capsys, "export", str(trained), str(tmp_path / "kept"))
-    assert code == 2 and "not empty" in err
+    assert code == 2 and "not an empty folder" in err
 
 
 def test_list_and_doctor_as_json(capsys):
@@ -167,6 +173,62 @@ def test_damaged_weights_exit_with_one(capsys, trained, tmp_path):
     assert code == 1 and "model.safetensors is damaged" in err and out == ""
 
 
+@pytest.mark.parametrize("extra", [["--rows", "10"], ["--on", "naive"]])
+def test_a_kept_evaluation_is_never_replaced_by_less(capsys, trained, extra):
+    before = RunFolder(trained).read("evaluation.json")
+    code, _, err = words(capsys, "eval", str(trained), "--save", *extra)
+    assert code == 2 and "save: " in err and RunFolder(trained).read("evaluation.json") == before
+
+
+def test_a_full_disk_while_exporting_leaves_nothing(capsys, trained, tmp_path, monkeypatch):
+    import errno
+    import shutil
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copyfile", full)
+        code, _, err = words(capsys, "export", str(trained), str(tmp_path / "kept"))
+    assert code == 1 and "the disk is full" in err and list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    code, _, err = words(capsys, "export", str(trained), str(tmp_path / "file"))
+    assert code == 2 and "not an empty folder" in err
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "metrics.jsonl", "record.json"])
+@pytest.mark.parametrize(
+    "value", ['{"cells": [{"accu', "[1]\n[2]\n", '{"loops": "x", "card": 5, "cells": [{"accuracy": "x"}]}\n']
+)
+def test_no_damage_ends_in_a_traceback(capsys, trained, tmp_path, name, value):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(trained, copy)
+    (copy / name).write_text(value)
+    for command in (
+        ["eval", str(copy), "--rows", "5"],
+        ["report", str(copy)],
+        ["export", str(copy), str(tmp_path / "e")],
+    ):
+        code, _, err = words(capsys, *command)
+        assert code in (0, 1, 2) and len(err.strip().splitlines()) <= 1, err
+
+
+def tiny_process(folder, *extra: str, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "algoprobe", "train", "search-demo-balanced", *TINY, "--run", str(folder), *extra]
+    return subprocess.run(command, timeout=300, **options)
+
+
+def test_training_goes_on_when_nobody_listens(tmp_path):
+    with open("/dev/full", "w") as full:
+        assert tiny_process(tmp_path / "run", stderr=full, stdout=subprocess.DEVNULL).returncode == 0
+    assert RunFolder(tmp_path / "run").record["status"] == "finished"
+    with open("/dev/full", "w") as full:
+        done = tiny_process(tmp_path / "run", stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+
+
 def test_a_bench_that_breaks_its_promise_exits_with_one(capsys, monkeypatch, tmp_path):
     promise = {"name": "x", "value": 1.0, "unit": "s", "baseline": 2.0, "ratio": 2.0, "target": 4.0, "machine": "m"}
     monkeypatch.setattr("algoprobe.core.run.resource", lambda kind: tmp_path)
@@ -179,7 +241,7 @@ def test_a_bench_that_breaks_its_promise_exits_with_one(capsys, monkeypatch, tmp
 
 def test_ctrl_c_saves_says_how_to_go_on_and_goes_on(tmp_path):
     command = [sys.executable, "-m", "algoprobe.cli", "train", "search-demo-balanced", *TINY]
-    command += ["--train.examples", "8000", "--run", str(tmp_path / "run"), "--no-evaluate"]
+    command += ["--train.examples", "20000", "--run", str(tmp_path / "run"), "--no-evaluate"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     folder = RunFolder(tmp_path / "run")
     for _ in range(600):

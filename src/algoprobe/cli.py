@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from algoprobe.core.config import digest
-from algoprobe.core.errors import AlgoprobeError, Interrupted, UsageError, unknown
+from algoprobe.core.errors import AlgoprobeError, Interrupted, UsageError, outside, unknown
 from algoprobe.core.run import RunFolder
 from algoprobe.training.config import Experiment
 
@@ -39,6 +42,12 @@ class TrainOptions:
     evaluate: bool = True
     """At the end score the reserved test rows, sweep the number of loops, and leave worked examples."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.checkpoint_seconds < float("inf"):
+            raise outside("checkpoint_seconds", self.checkpoint_seconds, "a number from 0")
+        if self.run is not None and self.run == Path():
+            raise outside("run", str(self.run), "a folder with a name")
+
 
 @dataclass(frozen=True)
 class EvalOptions:
@@ -49,11 +58,11 @@ class EvalOptions:
     on: str = ""
     """Distributions to test on, separated by commas; empty: the task's standard ones."""
     rows: int | None = None
-    """Test rows in a cell; none: all that are reserved."""
+    """Test rows in a cell; None: all that are reserved."""
     loops: str = ""
     """Numbers of loops to sweep: `8`, `4,8,16` or `4..20`; empty: the number in the run's record."""
     device: str | None = None
-    """Where to compute; none: as in training."""
+    """Where to compute; None: as in training."""
     json: bool = False
     """Print one JSON object on standard output and nothing else there."""
     save: bool = False
@@ -67,7 +76,7 @@ class ReportOptions:
     runs: tyro.conf.Positional[tuple[str, ...]]
     """Run folders or zoo:NAME; several are shown side by side."""
     out: Path | None = None
-    """Folder of the page; none: RUN/report, and below runs/ for several runs or a committed model."""
+    """Folder of the page; None: RUN/report, and below runs/ for several runs or a committed model."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ class BenchOptions:
     """Each speed promise, measured: a ratio against a baseline taken in the same run wherever one can be run."""
 
     names: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Benchmarks to run; none: all."""
+    """Benchmarks to run; None: all."""
     json: bool = False
     """Print one JSON object."""
 
@@ -159,9 +168,9 @@ def train_command(arguments: list[str]) -> int:
         )
     finally:
         progress.close()
-    if options.evaluate and not folder.has("evaluation.json"):
-        from algoprobe.training.evaluation import score
+    from algoprobe.training.evaluation import is_scored, score
 
+    if options.evaluate and not is_scored(folder):
         progress.say("scoring the reserved test rows")
         score(folder)
     print(folder.path)
@@ -174,13 +183,15 @@ def starting_point(name: str) -> tuple[Preset, Experiment]:
 
     folder = RunFolder(Path(name))
     if not folder.has("config.json"):
+        if folder.path.exists() or "/" in name:
+            raise UsageError(f"run: {name!r} has no config.json; a preset or a run folder is wanted")
         preset = find_preset(name)
         return preset, preset.make()
     from algoprobe.training.load import read_experiment
 
     experiment, config = read_experiment(folder), folder.read("config.json")
-    made_by = config.get("preset", "custom")
-    custom = Preset(made_by, config.get("scale", "laptop"), f"The run in {name}.", lambda: experiment)
+    made_by = str(config.get("preset", "custom"))
+    custom = Preset(made_by, str(config.get("scale", "laptop")), f"The run in {name}.", lambda: experiment)
     return PRESETS.get(made_by, custom), experiment
 
 
@@ -384,24 +395,54 @@ def main(arguments: list[str] | None = None) -> int:
 
         print(importlib.metadata.version("algoprobe"))
         return 0
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
+    with stopping_signals():
+        try:
+            if arguments[0] not in COMMANDS:
+                raise unknown("command", arguments[0], COMMANDS)
+            code = COMMANDS[arguments[0]](arguments[1:])
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return code
+        except Interrupted as stopped:
+            return complain(f"{stopped}; the same command goes on from there", 130)
+        except AlgoprobeError as error:
+            return complain(str(error), error.exit_code)
+        except BrokenPipeError:
+            # The reader of our output has gone; give the interpreter somewhere to flush to.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except KeyboardInterrupt:
+            return complain("interrupted", 130)
+        except MemoryError:
+            return complain("out of memory; smaller sizes, fewer loops or a smaller batch need less", 1)
+        except OSError as error:
+            return complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+        except RuntimeError as error:
+            if "allocate" not in str(error):
+                raise
+            return complain("out of memory; smaller sizes, fewer loops or a smaller batch need less", 1)
+
+
+def complain(text: str, code: int) -> int:
+    """Say on standard error what went wrong; the exit code."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"algoprobe: {text}", file=sys.stderr, flush=True)
+    return code
+
+
+@contextlib.contextmanager
+def stopping_signals() -> Iterator[None]:
+    """Outside training, which saves first, SIGTERM and SIGHUP stop like Ctrl-C. Ignored ones stay so (nohup)."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, signal.default_int_handler)
     try:
-        if arguments[0] not in COMMANDS:
-            raise unknown("command", arguments[0], COMMANDS)
-        return COMMANDS[arguments[0]](arguments[1:])
-    except Interrupted as stopped:
-        print(f"algoprobe: {stopped}; the same command goes on from there", file=sys.stderr)
-        return 130
-    except AlgoprobeError as error:
-        print(f"algoprobe: {error}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output has gone; give the interpreter somewhere to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        print("algoprobe: interrupted", file=sys.stderr)
-        return 130
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

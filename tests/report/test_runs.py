@@ -3,7 +3,7 @@ import json
 import pytest
 import synthetic
 
-from algoprobe.core.errors import AlgoprobeError
+from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.report.runs import by_label, differences, flatten, load
 
 
@@ -65,7 +65,7 @@ def test_labels_say_what_differs(tmp_path):
     assert list(by_label(runs[:1])) == ["search-demo-balanced"]
     assert list(by_label(runs[:2])) == ["seed 0", "seed 1"]
     assert list(by_label(runs)) == [f"trained on {d}, seed {s}" for d in ("balanced", "star") for s in (0, 1)]
-    with pytest.raises(AlgoprobeError, match="twice"):
+    with pytest.raises(UsageError, match="twice"):
         by_label([runs[0], runs[0]])
 
 

@@ -16,7 +16,7 @@ from algoprobe.training import loop
 from algoprobe.training.config import LoopsConfig, OptimiserConfig
 from algoprobe.training.load import load_run
 
-from .tiny import OPEN, RECIPES, run, tiny
+from .tiny import OPEN, RECIPES, Silent, run, tiny
 
 
 def weights(path) -> dict[str, torch.Tensor]:
@@ -183,3 +183,94 @@ def test_the_record_says_how_it_was_made(tmp_path):
     config = read_json(tmp_path / "config.json")
     write_json(tmp_path / "config.json", config | {"digest": "changed"})
     assert load_run(tmp_path).loops == 5
+
+
+def half_way(monkeypatch, path, saves: int = 20) -> RunFolder:
+    """A run that stopped after some checkpoints."""
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.State, "save", interrupted_after(loop.State.save, saves))
+        with pytest.raises(KeyboardInterrupt):
+            run(RECIPES["plain"], path)
+    return RunFolder(path)
+
+
+def test_another_runs_state_and_weights_are_refused(monkeypatch, tmp_path):
+    folder = half_way(monkeypatch, tmp_path / "a")
+    other = replace(RECIPES["plain"], seeds=replace(RECIPES["plain"].seeds, data=5))
+    run(other, tmp_path / "b")
+    for name, use in (("state.pt", lambda path: run(RECIPES["plain"], path)), ("model.safetensors", load_run)):
+        folder.file(name).write_bytes((tmp_path / "b" / name).read_bytes())
+        with pytest.raises(AlgoprobeError, match=rf"{name} belongs to another config"):
+            use(folder.path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"step": 10**9}, {"model": {}}, {"window": {"a": 1}}, {"optimisers": []}, {"stage": 99}]
+)
+def test_a_state_whose_parts_do_not_fit_is_named(monkeypatch, tmp_path, change):
+    folder = half_way(monkeypatch, tmp_path)
+    state = torch.load(folder.file("state.pt"), weights_only=True)
+    torch.save(state | change, folder.file("state.pt"))
+    with pytest.raises(AlgoprobeError, match=r"state\.pt is damaged") as error:
+        run(RECIPES["plain"], tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("state", [{"a": 1}, [1, 2], 3])
+def test_a_state_that_is_none_is_named(tmp_path, state):
+    run(RECIPES["plain"], tmp_path)
+    torch.save(state, RunFolder(tmp_path).file("state.pt"))
+    with pytest.raises(AlgoprobeError, match=r"state\.pt is damaged \(it holds no training state\)"):
+        run(RECIPES["plain"], tmp_path)
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.mark.parametrize("left", [None, "{}"])
+def test_a_lost_record_and_lost_curves_are_noticed(monkeypatch, tmp_path, left):
+    folder, heard = half_way(monkeypatch, tmp_path), Heard()
+    for name in ("record.json", "metrics.jsonl"):
+        folder.file(name).unlink()
+    if left is not None:
+        folder.file("record.json").write_text(left)
+    loop.train(RECIPES["plain"], folder, heard, command="algoprobe train x")
+    assert any("record.json was lost" in text for text in heard.said)
+    assert any("metrics.jsonl has lost lines" in text for text in heard.said)
+    assert {"command", "card", "leaks", "precision", "status"} <= folder.record.keys()
+
+
+def test_what_a_finished_run_lost_is_written_again(tmp_path):
+    folder = RunFolder(tmp_path)
+    run(RECIPES["plain"], tmp_path)
+    before = folder.file("model.safetensors").read_bytes()
+    for damaged in (b"", before[:-9], None):
+        folder.file("model.safetensors").unlink() if damaged is None else folder.file("model.safetensors").write_bytes(
+            damaged
+        )
+        run(RECIPES["plain"], tmp_path)
+        assert folder.file("model.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("value", ["null", "[]", "[1]", '"x"'])
+@pytest.mark.parametrize("name", ["config.json", "record.json"])
+def test_json_of_the_wrong_kind_is_damage(tmp_path, name, value):
+    run(RECIPES["plain"], tmp_path)
+    RunFolder(tmp_path).file(name).write_text(value)
+    for use in (load_run, lambda path: run(RECIPES["plain"], path)):
+        with pytest.raises(AlgoprobeError, match=rf"{name} is damaged"):
+            use(tmp_path)
+
+
+@pytest.mark.parametrize("loops", ["x", 0, -3])
+def test_a_record_with_impossible_loops_is_damage(tmp_path, loops):
+    run(RECIPES["plain"], tmp_path)
+    folder = RunFolder(tmp_path)
+    folder.write("record.json", folder.record | {"loops": loops})
+    with pytest.raises(AlgoprobeError, match=r"record\.json is damaged: loops is"):
+        load_run(tmp_path)

@@ -60,7 +60,7 @@ def assert_same_run(a: RunFolder, b: RunFolder) -> None:
 
 def moments(name: str) -> list[tuple[str, int]]:
     """A random step (drawn once for each recipe), inside both parts of a checkpoint, at a rename, at a new stage."""
-    found = [("step", random.Random(name).randint(2, 29)), ("save state", 5), ("save weights", 9), ("rename", 25)]
+    found = [("step", random.Random(name).randint(2, 29)), ("state.pt", 5), ("model.safetensors", 9), ("rename", 25)]
     return found + ([("stage", 2)] if "curriculum" in name or "loops" in name else [])
 
 

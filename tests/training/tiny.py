@@ -69,17 +69,15 @@ def run(
     experiment: Experiment, path: Path, kill: tuple[str, int] | None = None, checkpoint_seconds: float = 0.0
 ) -> None:
     """Train in this process; `kill` names a moment and how often it may pass before it is the last."""
-    from algoprobe.training import checkpoint, loop
+    from algoprobe.training import loop
     from algoprobe.training.curriculum import Curriculum
 
     if kill:
         moment, number = kill
         if moment == "step":
             loop.update = at_call(loop.update, number)
-        elif moment == "save state":
-            checkpoint.torch.save = torn(checkpoint.torch.save, number)
-        elif moment == "save weights":
-            checkpoint.save_file = torn(checkpoint.save_file, number)
+        elif moment in ("state.pt", "model.safetensors", "record.json"):
+            Path.write_bytes = torn(Path.write_bytes, moment, number)
         elif moment == "rename":
             os.replace = at_call(os.replace, number)
         elif moment == "stage":
@@ -89,14 +87,14 @@ def run(
     loop.train(experiment, RunFolder(path), Silent(), checkpoint_seconds=checkpoint_seconds)
 
 
-def torn(write, number: int):
-    """`write(value, path)`, but its call `number` leaves half a file and kills the process."""
+def torn(write, name: str, number: int):
+    """`write(path, data)`, but call `number` for a file called `name` writes half of it and kills the process."""
     calls = iter(range(1, 10**9))
 
-    def wrapped(value, path, *rest):
-        write(value, path, *rest)
-        if next(calls) == number:
-            os.truncate(path, Path(path).stat().st_size // 2)
+    def wrapped(path, data):
+        if name in path.name and next(calls) == number:
+            write(path, data[: len(data) // 2])
             die()
+        return write(path, data)
 
     return wrapped

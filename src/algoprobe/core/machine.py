@@ -110,8 +110,8 @@ def resolve_device(name: str):
     if name == "auto":
         return torch.device("cuda" if present["cuda"] else "cpu")
     kind, _, number = name.partition(":")
-    if kind not in present or (number and not number.isdigit()):
-        raise unknown("device", name, ["auto", *present])
+    if kind not in present or (number and (kind != "cuda" or not number.isdigit())):
+        raise unknown("device", name, ["auto", *present, "cuda:0"])
     if not present[kind] or (kind == "cuda" and number and int(number) >= torch.cuda.device_count()):
         here = ", ".join(k for k, there in present.items() if there)
         raise UsageError(f"device: {name!r} is not on this machine; here: {here}")

@@ -16,13 +16,14 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .errors import AlgoprobeError, UsageError, nearest
-from .files import explain, read_json, read_json_lines, write_json, write_text
+from .files import explain, flush_to_disk, read_json_lines, read_object, write_json, write_text
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class RunFolder:
         """Whether the file is there."""
         return self.file(name).exists()
 
-    def read(self, name: str) -> Any:
-        """A JSON file of the run."""
-        return read_json(self.file(name))
+    def read(self, name: str) -> dict[str, Any]:
+        """A JSON object of the run."""
+        return read_object(self.file(name))
 
     def write(self, name: str, value: Any) -> None:
         """Replace a JSON file of the run, atomically."""
@@ -51,10 +52,6 @@ class RunFolder:
     def record(self) -> dict[str, Any]:
         """`record.json`, or an empty dict before there is one."""
         return self.read("record.json") if self.has("record.json") else {}
-
-    def update_record(self, **values: Any) -> None:
-        """Set fields of `record.json`."""
-        self.write("record.json", {**self.record, **values})
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -70,16 +67,27 @@ class RunFolder:
         except OSError as error:
             raise explain(error, path) from error
 
+    def flush_metrics(self) -> int:
+        """Wait until `metrics.jsonl` is on the disk; how many lines it has."""
+        path = self.file("metrics.jsonl")
+        try:
+            if not path.exists():
+                return 0
+            flush_to_disk(path)
+            return path.read_bytes().count(b"\n")
+        except OSError as error:
+            raise explain(error, path) from error
+
     def truncate_metrics(self, step: int) -> None:
         """Forget what was logged after `step`: the steps are about to be made again."""
-        kept = [line for line in self.metrics if line["step"] <= step]
+        kept = [line for line in self.metrics if line.get("step", 0) <= step]
         write_text(self.file("metrics.jsonl"), "".join(json.dumps(line) + "\n" for line in kept))
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, patience: float = 3.0) -> Iterator[None]:
         """Hold the folder for writing. The operating system lets go of it however the process ends.
 
-        Raises `AlgoprobeError` when another process holds it.
+        Raises `AlgoprobeError` when another process still holds it after `patience` seconds.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -87,12 +95,13 @@ class RunFolder:
         except OSError as error:
             raise explain(error, self.path) from error
         with handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                handle.seek(0)
-                owner = handle.read().strip() or "another process"
-                raise AlgoprobeError(f"{self.path} is being written by {owner}; wait for it, or stop it") from error
+            began = time.monotonic()
+            while not held(handle):
+                if time.monotonic() - began > patience:
+                    handle.seek(0)
+                    owner = handle.read().strip() or "another process"
+                    raise AlgoprobeError(f"{self.path} is being written by {owner}; wait for it, or stop it")
+                time.sleep(0.1)
             for left_over in self.path.glob(".*.tmp"):
                 left_over.unlink(missing_ok=True)
             try:
@@ -102,6 +111,15 @@ class RunFolder:
             except OSError as error:
                 raise explain(error, self.file("lock")) from error
             yield
+
+
+def held(handle: IO[str]) -> bool:
+    """Whether this process has, or just got, the lock on an open file."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def resource(kind: str) -> Path:
@@ -125,6 +143,8 @@ def find_run(name: str | Path) -> RunFolder:
             hint = nearest(text, [f"zoo:{k}" for k in known])
             raise UsageError(f"run: {text!r} is not in the zoo; allowed: {names}.{hint}")
         return RunFolder(zoo / text[4:])
+    if not text.strip():
+        raise UsageError("run: '' is no name; a run folder or zoo:NAME is wanted")
     path = Path(name)
     if (path / "config.json").is_file():
         return RunFolder(path)

@@ -13,7 +13,7 @@ import altair as alt
 import vl_convert
 
 from algoprobe.core.errors import outside
-from algoprobe.core.files import write_atomically
+from algoprobe.core.files import write_bytes
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html", ".json")
 WIDTH = 640
@@ -56,7 +56,7 @@ def save(chart: alt.TopLevelMixin, path: str | Path, width: int = WIDTH) -> Path
             content = vl_convert.svg_to_pdf(svg)
         else:
             content = svg.encode()
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
+    write_bytes(path, content)
     return path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from algoprobe.core.config import digest
-from algoprobe.core.errors import UsageError
+from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.core.files import write_text
 
 from . import facts, tables
@@ -27,12 +27,23 @@ def write(folders: Sequence[Path], out: Path | None = None) -> Path:
 
     Raises `AlgoprobeError` when a folder is no run folder or a file in it is damaged.
     """
-    # Altair takes a second to import, which help and listing need not wait for.
-    from . import figures, pictures
-
     if not folders:
         raise UsageError("report: no run folder given; name one or more.")
     runs = by_label([load(folder) for folder in folders])
+    try:
+        return render(runs, out)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        places = ", ".join(str(folder) for folder in folders)
+        raise AlgoprobeError(
+            f"cannot draw a page of {places}: a file holds something unexpected ({error!r})"
+        ) from error
+
+
+def render(runs: dict[str, RunData], out: Path | None) -> Path:
+    """Draw the figures of `runs`, fill the template, write both; the page's path."""
+    # Altair takes a second to import, which help and listing need not wait for.
+    from . import figures, pictures
+
     target = place(list(runs.values()), out)
     sections = pictures.figures(runs)
     drawn = {figure.name: figure.chart for section in sections.values() for figure in section}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from algoprobe.core.errors import AlgoprobeError
+from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.core.files import read_json, read_json_lines
 
 FILES = {
@@ -178,7 +178,7 @@ def by_label(runs: Sequence[RunData]) -> dict[str, RunData]:
     names = [", ".join(part) for part in parts] if short else presets
     labels = [n if names.count(n) == 1 else f"{n} ({run.digest[:6]})" for n, run in zip(names, runs)]
     if len(set(labels)) < len(labels):
-        raise AlgoprobeError(f"The same run is named twice: {', '.join(run.name for run in runs)}.")
+        raise UsageError(f"runs: the same run is named twice: {', '.join(run.name for run in runs)}.")
     return dict(zip(labels, runs))
 
 

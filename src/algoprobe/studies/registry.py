@@ -37,7 +37,7 @@ class StudyOptions:
     seeds: int = 1
     """Number of seeds; means and intervals are over them."""
     rows: tuple[str, ...] = ()
-    """Which models to train; none: all of the figure."""
+    """Which models to train; None: all of the figure."""
     workers: int = 2
     """Runs trained at once, one core each."""
     out: Path = Path("runs")

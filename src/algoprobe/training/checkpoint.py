@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import safetensors
+import safetensors.torch
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from algoprobe.core.errors import AlgoprobeError
-from algoprobe.core.files import write_atomically
+from algoprobe.core.files import write_bytes
 
 
 def tensors_digest(tensors: dict[str, Tensor]) -> str:
@@ -27,51 +29,71 @@ def tensors_digest(tensors: dict[str, Tensor]) -> str:
     return state.hexdigest()
 
 
-def save_weights(path: Path, model: nn.Module, **about: object) -> None:
-    """The model's weights as safetensors, with a digest of them in the file's own metadata."""
+def save_weights(path: Path, model: nn.Module, config: str) -> None:
+    """The model's weights as safetensors; in the file's metadata a digest of them and that of their `config`."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    metadata = {name: str(value) for name, value in about.items()} | {"digest": tensors_digest(tensors)}
-    write_atomically(path, lambda temporary: save_file(tensors, temporary, metadata))
+    # One field: safetensors writes several in no fixed order, and equal runs should leave equal files.
+    about = json.dumps({"weights": tensors_digest(tensors), "config": config}, sort_keys=True)
+    write_bytes(path, safetensors.torch.save(tensors, {"algoprobe": about}))
 
 
-def load_weights(path: Path, model: nn.Module) -> nn.Module:
+def load_weights(path: Path, model: nn.Module, config: str) -> None:
     """Fill `model` from `path`, in float32 whatever the file's precision.
 
-    Raises `AlgoprobeError` when the file is missing, damaged, or of another shape.
+    Raises `AlgoprobeError` when the file is missing, damaged, or of another config or shape.
     """
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            digest = (file.metadata() or {}).get("digest")
+        data = path.read_bytes()
+        tensors = safetensors.torch.load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        about = json.loads(header["__metadata__"]["algoprobe"])
     except FileNotFoundError as error:
         raise AlgoprobeError(f"{path} is not there: the run has no checkpoint yet") from error
-    except (SafetensorError, OSError) as error:
-        raise AlgoprobeError(f"{path} is damaged: {error}") from error
-    if digest is not None and digest != tensors_digest(tensors):
+    except OSError as error:
+        raise AlgoprobeError(f"cannot read {path}: {error.strerror}") from error
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise AlgoprobeError(f"{path} is damaged: {first_line(error)}") from error
+    if about.get("weights") != tensors_digest(tensors):
         raise AlgoprobeError(f"{path} is damaged: its weights do not match their digest")
+    if about.get("config") != config:
+        raise AlgoprobeError(f"{path} belongs to another config (digest {about.get('config')}, not {config})")
     try:
         model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     except RuntimeError as error:
-        raise AlgoprobeError(f"{path} does not fit the model in config.json: {error}") from error
-    return model
+        raise AlgoprobeError(f"{path} does not fit the model in config.json: {first_line(error)}") from error
 
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
     """Training state (tensors, numbers, strings, lists, dicts), atomically."""
-    write_atomically(path, lambda temporary: torch.save(state, temporary))
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    write_bytes(path, buffer.getvalue())
 
 
-def load_state(path: Path) -> dict[str, Any]:
-    """The training state in `path`. Raises `AlgoprobeError` when it is damaged."""
+def load_state(path: Path, config: str) -> dict[str, Any]:
+    """The training state in `path`. Raises `AlgoprobeError` when it is damaged or of another config."""
     try:
         # The archive's own checksums; `torch.load` does not look at them.
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
-        if broken is None:
-            return torch.load(path, weights_only=True, map_location="cpu")
-        reason = f"bad checksum of {broken}"
+        if broken is not None:
+            raise damaged(path, f"bad checksum of {broken}")
+        state = torch.load(path, weights_only=True, map_location="cpu")
     except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, pickle.UnpicklingError, ValueError) as error:
-        reason = str(error)
-    raise AlgoprobeError(
-        f"{path} is damaged ({reason}); delete it to train again from the start, or put a good copy in its place"
-    )
+        raise damaged(path, first_line(error)) from error
+    if not isinstance(state, dict) or "config" not in state:
+        raise damaged(path, "it holds no training state")
+    if state["config"] != config:
+        raise AlgoprobeError(f"{path} belongs to another config (digest {state['config']}, not {config})")
+    return state
+
+
+def damaged(path: Path, reason: str) -> AlgoprobeError:
+    """The error for a training state that cannot be used."""
+    advice = "delete it to train again from the start, or put a good copy in its place"
+    return AlgoprobeError(f"{path} is damaged ({reason}); {advice}")
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text."""
+    return str(error).strip().split("\n")[0]

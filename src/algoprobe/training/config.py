@@ -25,7 +25,7 @@ class OptimiserConfig:
     lr_other: float = 2e-3
     """Muon only: learning rate of AdamW for everything that is not a matrix inside a block."""
     betas: tuple[float, float] | None = None
-    """Decay of both moments; none: adamw 0.9, 0.98; sign-momentum and sophia-g 0.965, 0.99; muon 0.95."""
+    """Decay of both moments; None: adamw 0.9, 0.98; sign-momentum and sophia-g 0.965, 0.99; muon 0.95."""
     weight_decay: float = 0.1
     """Decoupled weight decay; sign-momentum and sophia-g apply it to all parameters, the others to matrices only."""
     rho: float = 0.04
@@ -115,7 +115,7 @@ class TrainConfig:
     decay: float = 0.15
     """Share of the budget at its end over which the learning rate falls (linear, cosine)."""
     clip: float | None = 1.0
-    """Largest norm of the whole gradient; none: no clipping."""
+    """Largest norm of the whole gradient; None: no clipping."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     loops: LoopsConfig = field(default_factory=LoopsConfig)
     validate_every: int = 100_000
@@ -143,7 +143,7 @@ class TrainConfig:
         if not 0 <= self.decay <= 1:
             raise outside("train.decay", self.decay, "0 to 1")
         if self.clip is not None and not 0 < self.clip < math.inf:
-            raise outside("train.clip", self.clip, "a number above 0, or none")
+            raise outside("train.clip", self.clip, "a number above 0, or None")
 
     @property
     def steps(self) -> int:

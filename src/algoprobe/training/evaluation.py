@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from algoprobe.core.errors import UsageError, outside
+from algoprobe.core.errors import AlgoprobeError, UsageError, outside
 from algoprobe.core.machine import keep_freed_memory
 from algoprobe.core.run import RunFolder
 from algoprobe.core.statistics import wilson
@@ -113,6 +113,14 @@ def open_run(name: str | Path, device: str | None = None) -> TrainedRun:
     return run
 
 
+def is_scored(folder: RunFolder) -> bool:
+    """Whether the run has a readable evaluation."""
+    try:
+        return bool(folder.has("evaluation.json") and folder.read("evaluation.json").get("cells"))
+    except AlgoprobeError:
+        return False
+
+
 def score(folder: RunFolder) -> None:
     """Evaluate a trained run for its record: every standard cell, a loop sweep on fewer rows, worked examples.
 
@@ -150,11 +158,13 @@ def evaluate_folder(
     rows = reserved if rows is None else rows
     if not 1 <= rows <= reserved:
         raise outside("rows", rows, f"1 to {reserved}, the reserved test rows of a cell")
+    if save and len(counts) == 1 and (on or rows < reserved):
+        raise UsageError("save: what a run keeps has every cell and row; leave out --on and --rows, or --save")
+    if save and not is_scored(run.folder):
+        raise UsageError(f"save: {name} is not scored yet; `algoprobe train {name}` does that at the end")
     found = {"model": str(name), "cells": evaluate(run.model, run.task, cells, rows, run.arithmetic, counts)}
     if save:
         with run.folder.lock():
-            if not run.folder.has("evaluation.json"):
-                raise UsageError(f"run: {name} is not finished; its first evaluation comes with the end of training")
             kept = run.folder.read("evaluation.json")
             run.folder.write("evaluation.json", kept | {"sweep" if len(counts) > 1 else "cells": found["cells"]})
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from algoprobe.core.config import digest
 from algoprobe.core.errors import AlgoprobeError, UsageError
+from algoprobe.core.files import explain
 from algoprobe.core.run import RunFolder
 
 from .checkpoint import save_weights
+from .evaluation import is_scored
 from .forward import answers
 from .load import TrainedRun, load_run
 
@@ -36,10 +40,10 @@ def export(name: str | Path, target: Path) -> dict[str, Any]:
     """
     run = load_run(name)
     torch.set_num_threads(run.experiment.train.threads)
-    if run.folder.record.get("status") != "finished" or not run.folder.has("evaluation.json"):
-        raise UsageError(f"run: {name} is not finished and evaluated; finish it first")
-    if target.exists() and any(target.iterdir()):
-        raise UsageError(f"target: {target} is there already and not empty; name another folder")
+    if run.folder.record.get("status") != "finished" or not is_scored(run.folder):
+        raise UsageError(f"run: {name} is not finished and scored; `algoprobe train {name}` finishes it")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"target: {target} is there already and not an empty folder; name another")
     exact, given = {k: v.clone() for k, v in run.model.state_dict().items()}, all_answers(run)
     run.model.load_state_dict({k: v.half().float() for k, v in exact.items()})
     half = bool(np.array_equal(all_answers(run), given))
@@ -48,14 +52,19 @@ def export(name: str | Path, target: Path) -> dict[str, Any]:
         raise AlgoprobeError(f"the weights take {size:,} bytes, more than the {LIMIT:,} that a kept model may have")
     if not half:
         run.model.load_state_dict(exact)
-    folder = RunFolder(target)
-    with folder.lock():
+    precision = "float16" if half else "float32"
+    made = RunFolder(target.with_name(f".{target.name}.{os.getpid()}.tmp"))
+    try:
+        made.path.mkdir(parents=True)
         for file in KEPT:
             if run.folder.has(file):
-                shutil.copyfile(run.folder.file(file), folder.file(file))
-        precision = "float16" if half else "float32"
-        save_weights(folder.file("model.safetensors"), run.model.half() if half else run.model)
-        folder.write("record.json", run.folder.record | {"kept": {"precision": precision, "rows_compared": len(given)}})
-    folder.file("lock").unlink()
-    size = folder.file("model.safetensors").stat().st_size
+                shutil.copyfile(run.folder.file(file), made.file(file))
+        save_weights(made.file("model.safetensors"), run.model.half() if half else run.model, digest(run.experiment))
+        made.write("record.json", run.folder.record | {"kept": {"precision": precision, "rows_compared": len(given)}})
+        size = made.file("model.safetensors").stat().st_size
+        os.replace(made.path, target)
+    except OSError as error:
+        raise explain(error, target) from error
+    finally:
+        shutil.rmtree(made.path, ignore_errors=True)
     return {"folder": str(target), "precision": precision, "rows": len(given), "bytes": size}

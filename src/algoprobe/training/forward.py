@@ -29,7 +29,7 @@ class Arithmetic:
     ) -> Arithmetic:
         """What `config` asks for on this machine; a run that has a record keeps its dtype and path."""
         device = resolve_device(device or config.device)
-        recorded = recorded or {}
+        recorded = recorded if isinstance(recorded, dict) else {}
         dtype, attention = resolve_precision(
             recorded.get("dtype", config.precision), recorded.get("attention", config.attention), device
         )

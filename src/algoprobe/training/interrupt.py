@@ -18,7 +18,7 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Turn SIGINT and SIGTERM into a request; a second SIGINT stops at once (the last checkpoint stays good)."""
+    """Turn SIGINT, SIGTERM and SIGHUP into a request; a second SIGINT stops at once (the last checkpoint is good)."""
     stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -29,7 +29,10 @@ def stop_requests() -> Iterator[StopRequest]:
             raise KeyboardInterrupt
         stop.requested = True
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}  # as under nohup
+    for number in before:
+        signal.signal(number, handle)
     try:
         yield stop
     finally:

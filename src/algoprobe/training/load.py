@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import nn
 
-from algoprobe.core.config import from_dict
+from algoprobe.core.config import digest, from_dict
 from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.core.run import RunFolder, find_run
 from algoprobe.tasks.task import Task
@@ -34,8 +34,8 @@ def read_experiment(folder: RunFolder) -> Experiment:
     """The experiment in `config.json`."""
     config = folder.read("config.json")
     try:
-        return from_dict(Experiment, config["experiment"])
-    except (KeyError, TypeError, UsageError) as error:
+        return from_dict(Experiment, config.get("experiment"))
+    except UsageError as error:
         raise AlgoprobeError(f"{folder.file('config.json')} is damaged: {error}") from error
 
 
@@ -46,7 +46,9 @@ def load_run(name: str | Path, device: str | None = None) -> TrainedRun:
     record = folder.record
     task = experiment.task.build()
     model = experiment.model.build(task.sizes, experiment.seeds.init)
-    load_weights(folder.file("model.safetensors"), model)
+    load_weights(folder.file("model.safetensors"), model, digest(experiment))
     arithmetic = Arithmetic.resolve(experiment.train, record.get("precision"), device)
     loops = record.get("loops", experiment.model.loops)
+    if not isinstance(loops, int) or loops < 1:
+        raise AlgoprobeError(f"{folder.file('record.json')} is damaged: loops is {loops!r}")
     return TrainedRun(folder, experiment, task, arithmetic.place(model).eval(), arithmetic, loops)

@@ -10,6 +10,7 @@ import math
 import os
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from algoprobe.core.errors import AlgoprobeError, Interrupted, UsageError
 from algoprobe.core.machine import keep_freed_memory, provenance, resolve_device
 from algoprobe.core.run import RunFolder
 
-from .checkpoint import load_state, save_state, save_weights
+from .checkpoint import damaged, first_line, load_state, load_weights, save_state, save_weights
 from .config import Experiment
 from .curriculum import Curriculum
 from .evaluation import validate
@@ -56,12 +57,13 @@ def train(
     resolve_device(experiment.train.device)
     with folder.lock():
         prepare(folder, experiment, preset, scale)
-        if folder.record.get("status") == "finished":
-            progress.say(f"{folder.path} is trained already")
-            return
         config, seeds = experiment.train, experiment.seeds
         settle(config.threads)
         run = State.begin(experiment, folder, progress, command)
+        if run.step == config.steps:
+            run.repair()
+            progress.say(f"{folder.path} is trained already")
+            return
         model, task, curriculum, arithmetic = run.model, run.curriculum.full, run.curriculum, run.arithmetic
         saved, started, resumed_at = time.monotonic(), time.monotonic(), run.step
 
@@ -154,6 +156,8 @@ class State:
     curriculum: Curriculum
     model: nn.Module
     optimisers: list[Optimizer]
+    record: dict[str, Any]
+    """What `record.json` holds; written whole each time, so that a lost one comes back."""
     clock: Clock = field(default_factory=Clock)
     window: Window = field(default_factory=Window)
     step: int = 0
@@ -161,38 +165,72 @@ class State:
     @classmethod
     def begin(cls, experiment: Experiment, folder: RunFolder, progress: Progress, command: str | None) -> State:
         """The state at the last checkpoint, or at the start."""
-        config, seeds = experiment.train, experiment.seeds
-        arithmetic = Arithmetic.resolve(config, folder.record.get("precision"))
-        curriculum = Curriculum(config.curriculum, experiment.task.build(), seeds.data)
-        model = arithmetic.place(experiment.model.build(curriculum.full.sizes, seeds.init))
-        run = cls(experiment, folder, arithmetic, curriculum, model, build(config.optimiser, model))
+        config, saved = experiment.train, None
         if folder.has("state.pt"):
-            saved = load_state(folder.file("state.pt"))
-            model.load_state_dict(saved["model"])
-            for optimiser, state in zip(run.optimisers, saved["optimisers"]):
-                optimiser.load_state_dict(state)
-            curriculum.move_to(saved["stage"])
-            run.step, run.window = saved["step"], Window(**saved["window"])
-            run.clock = Clock(saved["cpu_seconds"], saved["wall_seconds"])
+            saved = load_state(folder.file("state.pt"), digest(experiment))
+        arithmetic = Arithmetic.resolve(config, saved and saved["precision"])
+        curriculum = Curriculum(config.curriculum, experiment.task.build(), experiment.seeds.data)
+        model = arithmetic.place(experiment.model.build(curriculum.full.sizes, experiment.seeds.init))
+        run = cls(experiment, folder, arithmetic, curriculum, model, build(config.optimiser, model), folder.record)
+        if saved is not None:
+            run.restore(saved)
+        if "card" not in run.record:
+            if saved is not None:
+                progress.say(f"{folder.file('record.json')} was lost and is made anew")
+            run.record = {"command": command} | run.new_record()
+        if saved is None or run.step < config.steps:
+            folder.truncate_metrics(run.step)
+        if len(folder.metrics) < (saved or {}).get("lines", 0):
+            progress.say(f"{folder.file('metrics.jsonl')} has lost lines; the curves will have a gap")
+        if saved is None:
+            folder.write("record.json", run.record)
+        elif run.step < config.steps:
             progress.say(f"going on in {folder.path} from {run.step * config.batch:,} examples")
-        else:
-            folder.write("record.json", {"command": command} | run.new_record())
-        folder.truncate_metrics(run.step)
         return run
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over a checkpoint. Raises `AlgoprobeError` when its parts do not fit."""
+        try:
+            self.model.load_state_dict(saved["model"])
+            for optimiser, state in zip(self.optimisers, saved["optimisers"], strict=True):
+                optimiser.load_state_dict(state)
+            if not 0 <= saved["step"] <= self.experiment.train.steps:
+                raise ValueError(f"step {saved['step']} is outside the run")
+            self.curriculum.move_to(saved["stage"])
+            self.step, self.window = saved["step"], Window(**saved["window"])
+            self.clock = Clock(saved["cpu_seconds"], saved["wall_seconds"])
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, UsageError) as error:
+            raise damaged(self.folder.file("state.pt"), first_line(error)) from error
+
+    def repair(self) -> None:
+        """Of a finished run, write again what was lost or damaged since."""
+        try:
+            load_weights(self.folder.file("model.safetensors"), self.model, digest(self.experiment))
+            whole = self.folder.record.get("status") == "finished"
+        except AlgoprobeError:
+            self.model.load_state_dict(load_state(self.folder.file("state.pt"), digest(self.experiment))["model"])
+            whole = False
+        if not whole:
+            self.save("finished")
 
     @property
     def loops(self) -> int:
         """The number of loops that held-out rows are answered with."""
         return recommended_loops(self.experiment.train.loops, self.experiment.model.loops, self.curriculum.stage)
 
-    def new_record(self) -> dict:
+    @property
+    def precision(self) -> dict[str, str]:
+        """Dtype and attention path."""
+        return {"dtype": self.arithmetic.dtype, "attention": self.arithmetic.attention}
+
+    def new_record(self) -> dict[str, Any]:
         """`record.json` of a run that starts."""
         task, seed = self.curriculum.full, self.experiment.seeds.data
         return provenance() | {
             "status": "running",
             "examples": 0,
             "parameters": sum(p.numel() for p in self.model.parameters()),
-            "precision": {"dtype": self.arithmetic.dtype, "attention": self.arithmetic.attention},
+            "precision": self.precision,
             "device": str(self.arithmetic.device),
             "loops": self.loops,
             "card": task.card(seed, CARD_ROWS),
@@ -200,23 +238,26 @@ class State:
         }
 
     def save(self, status: str) -> None:
-        """Write weights, state and record; refuse weights that are not finite."""
+        """Write metrics, weights, state and record to the disk; refuse weights that are not finite."""
         if not all(bool(p.isfinite().all()) for p in self.model.parameters()):
             raise AlgoprobeError(f"weights are not finite after step {self.step}; the checkpoint before it is kept")
-        spent = self.clock.spent()
-        save_weights(self.folder.file("model.safetensors"), self.model, step=self.step)
+        spent, config = self.clock.spent(), digest(self.experiment)
         state = {
+            "config": config,
             "step": self.step,
             "stage": self.curriculum.stage,
+            "precision": self.precision,
             "model": self.model.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
             "window": {"loss": float(self.window.loss), "norm": float(self.window.norm), "steps": self.window.steps},
+            "lines": self.folder.flush_metrics(),
         }
+        save_weights(self.folder.file("model.safetensors"), self.model, config)
         save_state(self.folder.file("state.pt"), state | spent)
         examples = self.step * self.experiment.train.batch
-        self.folder.update_record(
-            status=status, examples=examples, stage=self.curriculum.stage, loops=self.loops, **spent
-        )
+        self.record |= {"status": status, "examples": examples, "stage": self.curriculum.stage, "loops": self.loops}
+        self.record |= spent
+        self.folder.write("record.json", self.record)
 
 
 def prepare(folder: RunFolder, experiment: Experiment, preset: str, scale: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +16,7 @@ from algoprobe.core.errors import AlgoprobeError, Interrupted
 from algoprobe.core.run import RunFolder
 
 from .config import Experiment
+from .evaluation import is_scored
 from .interrupt import stop_requests
 from .loop import prepare
 
@@ -31,7 +35,7 @@ class Job:
     @property
     def done(self) -> bool:
         """Whether it is trained and scored."""
-        return self.folder.record.get("status") == "finished" and self.folder.has("evaluation.json")
+        return self.folder.record.get("status") == "finished" and is_scored(self.folder)
 
 
 def start(job: Job) -> subprocess.Popen:
@@ -39,12 +43,20 @@ def start(job: Job) -> subprocess.Popen:
     threads = str(job.experiment.train.threads)
     with open(job.folder.file("train.log"), "ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "algoprobe.cli", "train", str(job.folder.path)],
+            [sys.executable, "-m", "algoprobe", "train", str(job.folder.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=os.environ | {"OMP_NUM_THREADS": threads},
+            preexec_fn=stop_with_parent,
         )
+
+
+def stop_with_parent() -> None:
+    """Ask the system to send this process SIGTERM when its parent ends, however it ends (Linux; elsewhere nothing)."""
+    set_death_signal = 1
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
 
 
 def run_jobs(jobs: Sequence[Job], workers: int, watch: Callable[[Sequence[Job]], None], every: float = 2.0) -> None:
@@ -53,7 +65,7 @@ def run_jobs(jobs: Sequence[Job], workers: int, watch: Callable[[Sequence[Job]],
     Raises `Interrupted` when asked to stop (every run has saved), `AlgoprobeError` naming the runs that failed.
     """
     for job in jobs:
-        with job.folder.lock():
+        with job.folder.lock() if not job.folder.has("config.json") else contextlib.nullcontext():
             prepare(job.folder, job.experiment, job.preset, job.scale)
     waiting, running, failed = [job for job in jobs if not job.done], {}, []
     with stop_requests() as stop:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import Any, Protocol, runtime_checkable
@@ -64,7 +65,9 @@ class LogProgress:
             self.say(describe(line, self.total))
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        # Nobody may be listening any more (a closed pipe, a full disk); that must not stop the work.
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         pass
@@ -96,12 +99,14 @@ class BarProgress(LogProgress):
             super().line(line)
 
     def say(self, text: str) -> None:
-        self.bar.console.print(text, highlight=False)
+        with contextlib.suppress(OSError, ValueError):
+            self.bar.console.print(text, highlight=False)
 
     def close(self) -> None:
-        self.bar.stop()
+        with contextlib.suppress(OSError, ValueError):
+            self.bar.stop()
 
 
 def progress_for(total: int) -> Progress:
     """A bar on a terminal, lines elsewhere."""
-    return BarProgress(total) if sys.stderr.isatty() else LogProgress(total)
+    return BarProgress(total) if sys.stderr and sys.stderr.isatty() else LogProgress(total)

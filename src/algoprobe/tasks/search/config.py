@@ -21,7 +21,7 @@ class SearchConfig:
     distribution: Literal["naive", "star", "balanced"] = "balanced"
     """What training graphs are drawn from (§3.1.1, A.1)."""
     lookahead: int | None = None
-    """Largest lookahead in training (star, balanced); none: the largest possible."""
+    """Largest lookahead in training (star, balanced); None: the largest possible."""
     encoding: Literal["triples", "packed"] = "triples"
     """`triples`: the paper's three tokens an edge. `packed`: one token an edge and one query token."""
     mix: Literal["uniform", "paper"] = "uniform"

@@ -33,7 +33,7 @@ def cells_of(distribution: str, config: SearchConfig) -> list[Cell]:
         return [Cell("naive", None, "naive")] if config.vertices >= 5 else []
     if distribution in ("star", "balanced"):
         return [Cell("lookahead", l, distribution) for l in range(1, config.lookahead_limit + 1)]
-    raise unknown("cells", distribution, DISTRIBUTIONS)
+    raise unknown("on", distribution, DISTRIBUTIONS)
 
 
 def cell_graphs(config: SearchConfig, cell: Cell, rows: int) -> Graphs:
