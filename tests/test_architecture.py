@@ -22,6 +22,7 @@ BELOW = {
 }
 BELOW["sweeps"] = {*BELOW, "studies"}
 BELOW["cli"] = {*BELOW, "sweeps"}
+BELOW["__main__"] = {"cli"}
 
 
 def imported_rooms(source: str, package: str) -> set[str]:

@@ -240,7 +240,7 @@ def test_a_bench_that_breaks_its_promise_exits_with_one(capsys, monkeypatch, tmp
 
 
 def test_ctrl_c_saves_says_how_to_go_on_and_goes_on(tmp_path):
-    command = [sys.executable, "-m", "algoprobe.cli", "train", "search-demo-balanced", *TINY]
+    command = [sys.executable, "-m", "algoprobe", "train", "search-demo-balanced", *TINY]
     command += ["--train.examples", "20000", "--run", str(tmp_path / "run"), "--no-evaluate"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     folder = RunFolder(tmp_path / "run")

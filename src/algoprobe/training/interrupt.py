@@ -30,7 +30,8 @@ def stop_requests() -> Iterator[StopRequest]:
         stop.requested = True
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}  # as under nohup
+    if before[signal.SIGHUP] == signal.SIG_IGN:  # nohup asks to outlive the terminal
+        del before[signal.SIGHUP]
     for number in before:
         signal.signal(number, handle)
     try:
