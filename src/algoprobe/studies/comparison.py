@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from algoprobe.training.config import Experiment, Seeds
 from .registry import Preset, StudyOptions
 
 if TYPE_CHECKING:
+    from algoprobe.report.tables import Table
     from algoprobe.training.pool import Job
 
 
@@ -92,14 +92,14 @@ class Watch:
     def __call__(self, running: Sequence[Job]) -> None:
         if time.monotonic() - self.last < self.seconds:
             return
-        from algoprobe.training.progress import clock, describe
+        from algoprobe.training.progress import clock, describe, say
 
         self.last = time.monotonic()
         for job in running:
             lines = [line for line in job.folder.metrics if "loss" in line]
             total = job.experiment.train.steps * job.experiment.train.batch
             text = describe(lines[-1], total) if lines else "starting"
-            print(f"{clock(self.last - self.began):>7}  {job.label}: {text}", file=sys.stderr, flush=True)
+            say(f"{clock(self.last - self.began):>7}  {job.label}: {text}")
 
 
 def compare(
@@ -150,32 +150,25 @@ def job_for(preset: Preset, row: str, seed: int, options: StudyOptions) -> Job:
     return Job(f"trained on {row}, seed {seed}", preset.name, preset.scale, experiment, folder)
 
 
-def show(table: Any, found: Sequence[dict[str, Any]]) -> None:
+def show(table: Table, found: Sequence[dict[str, Any]]) -> None:
     """Print the table, then for each expected cell paper value, ours, band and verdict."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
-    console = Console()
-    console.print(table.rich())
-    verdict = Table(
-        title="Paper (at its own size) and ours",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-    )
-    for column in ("trained on", "cell", "paper", "ours", "band", "seeds", "verdict"):
-        verdict.add_column(column, justify="left" if column in ("trained on", "cell", "verdict") else "right")
-    for v in found:
-        low, high = v["band"]
-        verdict.add_row(
+    from algoprobe.report.tables import Table
+
+    columns = ("trained on", "cell", "paper", "ours", "band", "seeds", "verdict")
+    rows = tuple(
+        (
             v["trained_on"],
             v["cell"],
             v["paper"],
             f"{v['ours']:.3f}",
-            f"{low:.2f}–{high:.2f}",
+            f"{v['band'][0]:.2f}–{v['band'][1]:.2f}",
             str(v["seeds"]),
             v["verdict"],
         )
-    console.print(verdict)
+        for v in found
+    )
+    console = Console()
+    console.print(table.rich())
+    console.print(Table("Paper (at its own size) and ours", (("", columns),), rows).rich())

@@ -49,6 +49,12 @@ def describe(line: dict[str, Any], total: int) -> str:
     return ", ".join(parts) + f", {clock(left)} left"
 
 
+def say(text: str) -> None:
+    """Print on standard error, if anybody listens: a closed pipe or a full disk there must not stop the work."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
 class LogProgress:
     """One line every `seconds`, and one for each validation and curriculum step; on standard error."""
 
@@ -65,9 +71,7 @@ class LogProgress:
             self.say(describe(line, self.total))
 
     def say(self, text: str) -> None:
-        # Nobody may be listening any more (a closed pipe, a full disk); that must not stop the work.
-        with contextlib.suppress(OSError, ValueError):
-            print(text, file=sys.stderr, flush=True)
+        say(text)
 
     def close(self) -> None:
         pass
