@@ -7,7 +7,7 @@ BIN := .venv/bin
 .PHONY: demo test test-slow bench lint clean
 
 demo: .venv/ready
-	$(BIN)/algoprobe study search-fig2 --rows naive balanced
+	$(BIN)/algoprobe study search-fig2 --models naive balanced
 
 test: .venv/ready-test
 	$(BIN)/python -m pytest -m "not slow"

@@ -132,7 +132,7 @@ def run() -> list[dict]:
         {
             "name": "step-speed",
             "value": seconds["fast"],
-            "unit": "CPU seconds a step",
+            "unit": "CPU s/step",
             "baseline": seconds["plain"],
             "ratio": ratio,
             "target": 4.0,

@@ -18,7 +18,7 @@ import tyro
 
 from algoprobe.core.config import digest
 from algoprobe.core.errors import AlgoprobeError, Interrupted, UsageError, outside, unknown
-from algoprobe.core.run import RunFolder
+from algoprobe.core.run import RunFolder, find_run
 from algoprobe.training.config import Experiment
 
 if TYPE_CHECKING:
@@ -172,7 +172,8 @@ def train_command(arguments: list[str]) -> int:
 
     if options.evaluate and not is_scored(folder):
         progress.say("scoring the reserved test rows")
-        score(folder)
+        worst = score(folder)
+        progress.say(f"worst test cell: {worst}; `algoprobe report {folder.path}` draws the page")
     print(folder.path)
     return 0
 
@@ -232,6 +233,9 @@ def eval_command(arguments: list[str]) -> int:
     """Accuracy of a run in every test cell."""
     options = parse(EvalOptions, "eval", arguments)
     found = evaluate_run(options)
+    status = find_run(options.run).record.get("status")
+    if status != "finished":
+        complain(f"note: {options.run} is not finished (status: {status})", 0)
     if options.json:
         print(json.dumps(found))
     else:
@@ -248,7 +252,6 @@ def report_command(arguments: list[str]) -> int:
     options = parse(ReportOptions, "report", arguments)
     if not options.runs:
         raise UsageError("runs: name at least one run folder or zoo:NAME")
-    from algoprobe.core.run import find_run
     from algoprobe.report.page import write
 
     folders, out = [find_run(run).path for run in options.runs], options.out
@@ -269,7 +272,7 @@ def list_command(arguments: list[str]) -> int:
         "presets": [{"name": p.name, "scale": p.scale, "summary": p.summary} for p in PRESETS.values()],
         "studies": [{"name": s.name, "summary": s.summary} for s in STUDIES.values()],
         "zoo": [f"zoo:{path.parent.name}" for path in sorted(resource("zoo").glob("*/config.json"))],
-        "runs": [str(path.parent) for path in sorted(Path("runs").glob("*/*/config.json"))],
+        "runs": [about_run(RunFolder(path.parent)) for path in sorted(Path("runs").glob("*/*/config.json"))],
         "benchmarks": benchmark_names(),
     }
     if options.json:
@@ -280,6 +283,17 @@ def list_command(arguments: list[str]) -> int:
         for row in rows or ["(none)"]:
             print(f"  {row}" if isinstance(row, str) else f"  {row['name']:<24} {row['summary']}")
     return 0
+
+
+def about_run(folder: RunFolder) -> dict[str, str]:
+    """A run's place, and in words how far it got and what makes it again."""
+    try:
+        record = folder.record
+    except AlgoprobeError:
+        return {"name": str(folder.path), "summary": "record.json is damaged"}
+    # A run that was killed could not say so; who holds the lock is still running.
+    words = [str(record.get("status", "not started")), f"{record.get('examples', 0):,} examples"]
+    return {"name": str(folder.path), "summary": ", ".join([*words, record.get("command") or "made by a script"])}
 
 
 def benchmark_names() -> list[str]:

@@ -7,6 +7,7 @@ their `kind` field. Unknown or ill-typed fields are errors that name the field a
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import types
@@ -30,7 +31,7 @@ def from_dict(kind: type[C], values: Any, path: str = "") -> C:
     """
     if not isinstance(values, dict):
         raise outside(path.rstrip(".") or kind.__name__, values, "an object of fields")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for name in values:
         if name not in fields:
@@ -82,6 +83,18 @@ def _coerce(hint: Any, value: Any, path: str) -> Any:
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise outside(path, value, f"a value of type {hint.__name__}")
     return value
+
+
+def check_choices(config: Any, path: str) -> None:
+    """Raise `UsageError` when a field that allows only certain values holds another; for configs made in Python."""
+    for name, hint in _hints(type(config)).items():
+        if typing.get_origin(hint) is typing.Literal and getattr(config, name) not in typing.get_args(hint):
+            raise unknown(f"{path}.{name}", getattr(config, name), typing.get_args(hint))
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def departures(config: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from algoprobe.core.config import check_choices
 from algoprobe.core.errors import outside
 from algoprobe.core.sizes import Sizes
 
@@ -53,6 +54,7 @@ class TransformerConfig:
     """`tied`: logits are products with the token embedding. `linear`: an output matrix of its own."""
 
     def __post_init__(self) -> None:
+        check_choices(self, "model")
         # Upper ends far beyond use: a slip of the keyboard is answered at once and not by a full memory.
         for name, most in (("layers", 1000), ("heads", 1000), ("width", 65536), ("loops", 1000)):
             if not 1 <= getattr(self, name) <= most:

@@ -55,6 +55,7 @@ class Table:
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             show_edge=False,
+            collapse_padding=True,
         )
         for i, (group, column) in enumerate((g, c) for g, names in self.groups for c in names):
             header = Text(f"{group}\n{column}" if group else column)
@@ -152,48 +153,53 @@ def accuracy_table(runs: Mapping[str, RunData]) -> Table:
 
 
 def cells_table(cells: Sequence[dict[str, Any]]) -> Table:
-    """What `algoprobe eval` prints: a row for each test cell and number of loops, chance and shortcut beside each.
+    """What `algoprobe eval` prints: a row for each test cell, chance and shortcut beside the accuracy.
 
-    Rows, loops and seeds stand in the title where they are the same throughout, so that it fits 80 columns.
+    Several numbers of loops make a column each, without intervals; what is the same throughout stands in the title.
     """
+    counts = list(dict.fromkeys(cell["loops"] for cell in cells))
+    by_name: dict[str, dict[int, dict[str, Any]]] = {}
+    for cell in cells:
+        by_name.setdefault(name(cell), {})[cell["loops"]] = cell
+    one = len(counts) == 1
+    columns = ("test cell", *(("accuracy", "95 %") if one else map(str, counts)), "chance", "shortcut")
+    rows, marks = [], {}
+    for row, (cell_name, found) in enumerate(by_name.items()):
+        first = found[counts[0]]
+        texts = [cell_name]
+        for count in counts:
+            marks[(row, len(texts))] = verdict(found[count])
+            texts.append(number(found[count]["accuracy"]))
+        texts += [interval(first).strip("[]").replace(", ", "–")] if one else []
+        texts += [number(first.get("chance")), number(first.get("shortcut"))]
+        rows.append((*texts, (first.get("shortcut_name") or "–").replace("_", " ")) if one else tuple(texts))
+    columns += ("which",) if one else ()
     spread = {key: sorted({cell[key] for cell in cells}) for key in ("loops", "rows", "seeds")}
-    kept = [key for key, values in spread.items() if len(values) > 1]
-    columns = ("test cell", *kept, "accuracy", "95 %", "chance", "shortcut", "which")
-    rows = tuple(
-        (
-            name(cell),
-            *(_whole(cell[key]) for key in kept),
-            number(cell["accuracy"]),
-            interval(cell).strip("[]").replace(", ", "–"),
-            number(cell.get("chance")),
-            number(cell.get("shortcut")),
-            (cell.get("shortcut_name") or "–").replace("_", " "),
-        )
-        for cell in cells
-    )
-    marks = {(row, 1 + len(kept)): verdict(cell) for row, cell in enumerate(cells)}
-    common = [f"{key} {_whole(values[0])}" for key, values in spread.items() if key not in kept]
-    return Table(", ".join(["Accuracy in every test cell", *common]), (("", columns),), rows, marks)
+    common = [f"{key} {_whole(values[0])}" for key, values in spread.items() if len(values) == 1]
+    title = "Accuracy in every test cell" if one else "Accuracy in every test cell, by number of loops"
+    return Table(", ".join([title, *common]), (("", columns),), tuple(rows), marks)
 
 
 def promises_table(promises: Sequence[dict[str, Any]]) -> Table:
     """What `algoprobe bench` prints: each promise with its baseline, ratio, target and whether it holds here."""
-    words = {True: "holds", False: "BROKEN", None: "another machine class"}
-    columns = ("promise", "value", "unit", "baseline", "ratio", "target", "verdict", "machine")
+    words = {True: "holds", False: "BROKEN", None: "elsewhere"}
+    columns = ("promise", "value", "baseline", "unit", "ratio", "target", "verdict")
     rows = tuple(
         (
             promise["name"],
-            f"{promise['value']:,.4g}" if promise["value"] < 1000 else f"{promise['value']:,.0f}",
+            *(
+                "–" if value is None else f"{value:.4g}" if value < 1000 else f"{value:,.0f}"
+                for value in (promise["value"], promise["baseline"])
+            ),
             promise["unit"],
-            "–" if promise["baseline"] is None else f"{promise['baseline']:,.4g}",
             f"{promise['ratio']:.3g}",
             f"{promise['target']:,.6g}",
             words[promise["holds"]],
-            promise["machine"],
         )
         for promise in promises
     )
-    return Table("Speed promises", (("", columns),), rows)
+    machines = ", ".join(dict.fromkeys(promise["machine"] for promise in promises))
+    return Table(f"Speed promises on {machines}", (("", columns),), rows)
 
 
 def trained_on_tested_on(cells: Mapping[str, Sequence[dict[str, Any]]]) -> Table:

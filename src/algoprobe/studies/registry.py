@@ -36,7 +36,7 @@ class StudyOptions:
     """Laptop runs take minutes; paper runs are the paper's own sizes and want a GPU and days."""
     seeds: int = 1
     """Number of seeds; means and intervals are over them."""
-    rows: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
     """Which models to train; None: all of the figure."""
     workers: int = 2
     """Runs trained at once, one core each."""

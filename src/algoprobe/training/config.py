@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from algoprobe.core.config import check_choices
 from algoprobe.core.errors import UsageError, outside
 from algoprobe.models.config import TransformerConfig
 from algoprobe.tasks.search.config import SearchConfig
@@ -34,6 +35,7 @@ class OptimiserConfig:
     """SophiaG only: steps between curvature estimates."""
 
     def __post_init__(self) -> None:
+        check_choices(self, "train.optimiser")
         for name in ("lr", "lr_other", "rho"):
             if not 0 < getattr(self, name) < math.inf:
                 raise outside(f"train.optimiser.{name}", getattr(self, name), "a number above 0")
@@ -66,6 +68,7 @@ class CurriculumConfig:
     """Held-out rows in a look."""
 
     def __post_init__(self) -> None:
+        check_choices(self, "train.curriculum")
         if not 0 < self.gate <= 1:
             raise outside("train.curriculum.gate", self.gate, "more than 0, at most 1")
         for name, most in (("start", 1000), ("every", 10**9), ("rows", 10**6)):
@@ -89,6 +92,7 @@ class LoopsConfig:
     """Add the current difficulty (the curriculum's stage, or the task's largest) to R."""
 
     def __post_init__(self) -> None:
+        check_choices(self, "train.loops")
         if not 1 <= self.low <= self.high:
             raise outside("train.loops.low", self.low, f"1 to {self.high}, the value of train.loops.high")
         if self.high > 1000:
@@ -132,6 +136,7 @@ class TrainConfig:
     """CPU threads. Bits depend on it."""
 
     def __post_init__(self) -> None:
+        check_choices(self, "train")
         limits = {"examples": 10**13, "batch": 2**20, "chunks": 2**20, "validate_every": 10**13, "validate_rows": 10**6}
         for name, most in (limits | {"threads": 1024}).items():
             if not 1 <= getattr(self, name) <= most:

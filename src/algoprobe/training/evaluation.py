@@ -121,9 +121,10 @@ def is_scored(folder: RunFolder) -> bool:
         return False
 
 
-def score(folder: RunFolder) -> None:
+def score(folder: RunFolder) -> str:
     """Evaluate a trained run for its record: every standard cell, a loop sweep on fewer rows, worked examples.
 
+    Returns the worst cell in words.
     `evaluation.json` comes last and at once: a run that has it is scored.
     """
     run = open_run(folder.path)
@@ -136,6 +137,9 @@ def score(folder: RunFolder) -> None:
     with folder.lock():
         folder.write("examples.json", worked_examples(run.model, task, cells, run.arithmetic, run.loops, fewer))
         folder.write("evaluation.json", found)
+    worst = min(found["cells"], key=lambda cell: cell["accuracy"])
+    where = f"{worst['axis']} {worst['value']}" if worst["value"] is not None else worst["axis"]
+    return f"{where}, accuracy {worst['accuracy']:.3f}, chance {worst['chance']:.2f}"
 
 
 def evaluate_folder(

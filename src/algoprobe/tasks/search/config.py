@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from algoprobe.core.config import digest
+from algoprobe.core.config import check_choices, digest
 from algoprobe.core.errors import outside
 
 DISTRIBUTIONS = ("naive", "star", "balanced")
@@ -38,6 +38,7 @@ class SearchConfig:
     """Test rows reserved in each cell; none of them, in any edge order, is ever trained on."""
 
     def __post_init__(self) -> None:
+        check_choices(self, "task")
         if self.n < 14:
             raise outside("task.n", self.n, "14 and more (three vertices, so that a lookahead of 1 fits)")
         if self.n > 1000:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -112,9 +112,21 @@ class SearchTask:
         """The first `rows` reserved rows of `cell`; the same for every training config of the same n."""
         return encode(cell_graphs(self.config, cell, rows), self.config.encoding, np.arange(rows))
 
-    def grade(self, batch: Batch, answers: Int[np.ndarray, "batch read"]) -> Bool[np.ndarray, "batch"]:
-        """Whether each row's answer is one of its right answers."""
-        return np.take_along_axis(batch.accepted[:, 0], answers.astype(np.int64), axis=1)[:, 0]
+    def grade(self, batch: Batch | Mapping[str, Any], answers: Any) -> Bool[np.ndarray, "batch"]:
+        """Whether each row's answer is one of its right answers.
+
+        `answers` are class ids, `[batch, 1]` or `[batch]`, of any array type: for logits `[batch, outputs]` that is
+        `logits.argmax(-1)`. `batch` is a `Batch` or a dict of `dataset`. Raises `UsageError` on another shape.
+        """
+        accepted = np.asarray(batch["accepted"] if isinstance(batch, Mapping) else batch.accepted)[:, 0]
+        ids = np.asarray(answers)
+        if ids.shape not in ((len(accepted),), (len(accepted), 1)) or not np.issubdtype(ids.dtype, np.integer):
+            raise outside(
+                "answers",
+                f"{ids.dtype} of shape {list(ids.shape)}",
+                f"whole numbers of shape [{len(accepted)}] or [{len(accepted)}, 1], the class with the largest logit",
+            )
+        return np.take_along_axis(accepted, ids.reshape(-1, 1).astype(np.int64), axis=1)[:, 0]
 
     def baselines(self, batch: Batch) -> dict[str, Float[np.ndarray, "batch"]]:
         """Probability that each shortcut answers each row right."""
