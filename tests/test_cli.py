@@ -116,6 +116,20 @@ def test_eval_on_other_distributions_and_loops(capsys, trained):
         assert code == 2 and message in err and out == ""
 
 
+def test_an_unfinished_run_is_evaluated_with_a_note_and_listed_as_such(capsys, trained, tmp_path, monkeypatch):
+    import shutil
+
+    monkeypatch.chdir(tmp_path)
+    copy = RunFolder(tmp_path / "runs" / "tiny" / "0123")
+    shutil.copytree(trained, copy.path)
+    copy.write("record.json", copy.record | {"status": "interrupted"})
+    code, out, err = words(capsys, "eval", str(copy.path), "--rows", "5", "--json")
+    assert code == 0 and "is not finished (status: interrupted)" in err and json.loads(out)
+    _, out, _ = words(capsys, "list", "--json")
+    (row,) = json.loads(out)["runs"]
+    assert row["name"] == "runs/tiny/0123" and row["summary"].startswith("interrupted, 256 examples, algoprobe train")
+
+
 def test_eval_table_and_saved_sweep(capsys, trained):
     code, out, _ = words(capsys, "eval", str(trained), "--loops", "1..3", "--save")
     assert code == 0 and "naive" in out and "chance" in out
@@ -157,6 +171,7 @@ def test_list_and_doctor_as_json(capsys):
     code, out, _ = words(capsys, "list", "--json")
     found = json.loads(out)
     assert code == 0 and "search-paper" in [p["name"] for p in found["presets"]]
+    assert "zoo:search-demo" in found["zoo"]
     assert {"sampling", "step"} <= set(found["benchmarks"])
     code, out, _ = words(capsys, "doctor", "--json")
     assert code == 0 and all(check["ok"] for check in json.loads(out)["checks"])

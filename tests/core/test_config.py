@@ -86,3 +86,16 @@ def test_digest_tells_configs_apart():
     other = replace(experiment, seeds=replace(experiment.seeds, train=1))
     assert digest(experiment) == digest(PRESETS["search-paper"].make()) != digest(other)
     assert len({digest(p.make()) for p in PRESETS.values()}) == len(PRESETS)
+
+
+def test_choices_are_checked_in_python_too():
+    from algoprobe.models.config import TransformerConfig
+    from algoprobe.tasks.search import SearchConfig
+    from algoprobe.training.config import OptimiserConfig
+
+    with pytest.raises(UsageError, match=r"task\.distribution: 'ballanced' is unknown.*'balanced'"):
+        SearchConfig(distribution="ballanced")
+    with pytest.raises(UsageError, match=r"model\.norm: 'rmsnorm'"):
+        TransformerConfig(norm="rmsnorm")
+    with pytest.raises(UsageError, match=r"train\.optimiser\.name: 'adam' is unknown.*'adamw'"):
+        OptimiserConfig(name="adam")

@@ -98,3 +98,19 @@ def test_malformed_rows_are_refused(encoding: str) -> None:
             decode(wrong, encoding, 41)
     with pytest.raises(UsageError, match="packed"):
         decode(tokens, "pack", 41)
+
+
+def test_answers_of_any_array_type_are_graded_and_logits_are_refused() -> None:
+    import torch
+
+    from algoprobe.core.errors import UsageError
+    from algoprobe.tasks.search import SearchTask
+
+    task = SearchTask(SearchConfig(n=35, test_rows=5, encoding="packed"))
+    batch = task.sample("train", 0, np.arange(16))
+    tensors = next(iter(task.dataset(16)))
+    for answers in (batch.targets, batch.targets[:, 0], torch.from_numpy(batch.targets), batch.targets.tolist()):
+        assert task.grade(batch, answers).all() and task.grade(tensors, answers).all()
+    for wrong in (np.zeros((16, 11), np.int64), np.zeros(16), np.zeros(15, np.int64)):
+        with pytest.raises(UsageError, match=r"answers: .*whole numbers of shape \[16\]"):
+            task.grade(batch, wrong)
