@@ -69,7 +69,7 @@ def test_curves_thin_long_runs_keep_their_end_and_drop_what_is_not_a_number(runs
     chart = curves.training({"a": long})
     points = values(chart)
     assert len(points) == curves.MOST_POINTS and points[-1]["step"] == 1999
-    assert "Every 5th logged step" in chart.to_dict()["description"]
+    assert "One logged step in 5" in chart.to_dict()["description"]
 
 
 def test_validation_marks_the_steps_of_the_curriculum(runs):

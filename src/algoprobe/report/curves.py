@@ -58,7 +58,7 @@ def training(runs: Mapping[str, RunData], what: Literal["loss", "accuracy"] = "l
             ],
         )
     )
-    note = "Every logged step." if every == 1 else f"Every {every}th logged step."
+    note = "Every logged step." if every == 1 else f"One logged step in {every}."
     stages = _stages(next(iter(runs.values()))) if len(runs) == 1 else []
     layers = alt.layer(*_stage_rules(stages), chart)
     return themed(layers, title, f"{note} {_stage_note(stages)}".strip())

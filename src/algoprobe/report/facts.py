@@ -73,7 +73,9 @@ def headline(runs: Mapping[str, RunData]) -> str:
         run = next(iter(runs.values()))
         return f"{description(run)} {findings(run)}"
     names = list(differences(list(runs.values())))
-    fields = ", ".join(names[:6]) + (f" and {len(names) - 6} more fields" if len(names) > 6 else "")
+    fields = ", ".join(names[:6]) + (
+        f" and {len(names) - 6} more field{'s' * (len(names) > 7)}" if len(names) > 6 else ""
+    )
     opening = f"{len(runs)} runs that differ in {fields}." if names else f"{len(runs)} runs of one config."
     ends = extremes(cell | {"run": label} for label, run in runs.items() for cell in run.cells)
     if ends is None:
