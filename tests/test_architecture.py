@@ -21,6 +21,7 @@ BELOW = {
     "studies": {"core", "tasks", "models", "training", "probes", "report"},
 }
 BELOW["sweeps"] = {*BELOW, "studies"}
+BELOW["options"] = {"core"}
 BELOW["cli"] = {*BELOW, "sweeps"}
 BELOW["__main__"] = {"cli"}
 

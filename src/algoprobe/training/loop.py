@@ -100,10 +100,11 @@ def train(
                     cells = validate(model, task, seeds.data, config.validate_rows, arithmetic, run.loops)
                     lines.append({"validation": cells})
 
-                lines = [{"step": run.step, "examples": examples} | line for line in lines]
-                folder.append_metrics(lines)
-                for line in lines:
-                    progress.line(line)
+                if lines:
+                    lines = [{"step": run.step, "examples": examples} | line for line in lines]
+                    folder.append_metrics(lines)
+                    for line in lines:
+                        progress.line(line)
                 if stop.requested and not end:
                     run.save("interrupted")
                     raise Interrupted(f"saved at {examples:,} examples in {folder.path}")
