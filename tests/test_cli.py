@@ -188,6 +188,13 @@ def test_damaged_weights_exit_with_one(capsys, trained, tmp_path):
     assert code == 1 and "model.safetensors is damaged" in err and out == ""
 
 
+def test_one_other_number_of_loops_is_a_sweep_and_leaves_the_cells(capsys, trained):
+    before = RunFolder(trained).read("evaluation.json")["cells"]
+    assert words(capsys, "eval", str(trained), "--save", "--loops", "1", "--rows", "5")[0] == 0
+    kept = RunFolder(trained).read("evaluation.json")
+    assert kept["cells"] == before and {cell["loops"] for cell in kept["sweep"]} == {1}
+
+
 @pytest.mark.parametrize("extra", [["--rows", "10"], ["--on", "naive"]])
 def test_a_kept_evaluation_is_never_replaced_by_less(capsys, trained, extra):
     before = RunFolder(trained).read("evaluation.json")

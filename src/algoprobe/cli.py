@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,12 +31,17 @@ from algoprobe.options import (
 from algoprobe.training.config import Experiment
 
 if TYPE_CHECKING:
-    from algoprobe.studies.registry import Preset
+    from algoprobe.studies.registry import Preset, Study
 
 
 def parse(options: type, name: str, arguments: list[str]) -> Any:
     """`arguments` as an instance of `options`; on a mistake tyro prints the field, the value and exits with 2."""
     return tyro.cli(options, prog=f"algoprobe {name}", args=arguments, description=options.__doc__)
+
+
+def names_of(entries: Mapping[str, Preset | Study]) -> str:
+    """A line for each preset or study: name and summary."""
+    return "\n".join(f"  {entry.name:<24} {entry.summary}" for entry in entries.values())
 
 
 def train_command(arguments: list[str]) -> int:
@@ -45,8 +50,7 @@ def train_command(arguments: list[str]) -> int:
 
     load()
     if not arguments or arguments[0] in ("-h", "--help"):
-        names = "\n".join(f"  {p.name:<24} {p.summary}" for p in PRESETS.values())
-        print(f"usage: algoprobe train PRESET|RUN [--help] [--task.n 65 …]\n\npresets:\n{names}")
+        print(f"usage: algoprobe train PRESET|RUN [--help] [--task.n 65 …]\n\npresets:\n{names_of(PRESETS)}")
         return 0 if arguments else 2
     preset, start = starting_point(arguments[0])
     if (Path(arguments[0]) / "config.json").is_file():
@@ -265,8 +269,7 @@ def study_command(arguments: list[str]) -> int:
 
     load()
     if not arguments or arguments[0] in ("-h", "--help"):
-        names = "\n".join(f"  {s.name:<24} {s.summary}" for s in STUDIES.values())
-        print(f"usage: algoprobe study NAME [--help]\n\nstudies:\n{names}")
+        print(f"usage: algoprobe study NAME [--help]\n\nstudies:\n{names_of(STUDIES)}")
         return 0 if arguments else 2
     study = find_study(arguments[0])
     options = parse(StudyOptions, f"study {study.name}", arguments[1:])

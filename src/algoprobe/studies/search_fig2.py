@@ -46,6 +46,11 @@ def paper() -> Experiment:
     )
 
 
+def trained_on(experiment: Experiment, **task: object) -> Experiment:
+    """`experiment` with some fields of its task changed."""
+    return replace(experiment, task=replace(experiment.task, **task))
+
+
 @preset("search-paper", "paper")
 def search_paper() -> Experiment:
     """The search paper's own model and training: n = 128, six layers, balanced graphs, 883 million examples."""
@@ -55,22 +60,19 @@ def search_paper() -> Experiment:
 @preset("search-paper-small", "paper")
 def search_paper_small() -> Experiment:
     """search-paper trained on lookahead up to 12 only."""
-    experiment = paper()
-    return replace(experiment, task=replace(experiment.task, lookahead=12))
+    return trained_on(paper(), lookahead=12)
 
 
 @preset("search-paper-naive", "paper")
 def search_paper_naive() -> Experiment:
     """search-paper trained on naive graphs."""
-    experiment = paper()
-    return replace(experiment, task=replace(experiment.task, distribution="naive"))
+    return trained_on(paper(), distribution="naive")
 
 
 @preset("search-paper-star", "paper")
 def search_paper_star() -> Experiment:
     """search-paper trained on star graphs."""
-    experiment = paper()
-    return replace(experiment, task=replace(experiment.task, distribution="star"))
+    return trained_on(paper(), distribution="star")
 
 
 def demo() -> Experiment:
@@ -127,15 +129,13 @@ def search_demo_naive() -> Experiment:
 @preset("search-demo-star", "laptop")
 def search_demo_star() -> Experiment:
     """The same model and budget on star graphs."""
-    experiment = demo()
-    return replace(experiment, task=replace(experiment.task, distribution="star"))
+    return trained_on(demo(), distribution="star")
 
 
 @preset("search-demo-small", "laptop")
 def search_demo_small() -> Experiment:
     """The same model and budget on balanced graphs of lookahead up to 5."""
-    experiment = demo()
-    return replace(experiment, task=replace(experiment.task, lookahead=5))
+    return trained_on(demo(), lookahead=5)
 
 
 ROWS = {

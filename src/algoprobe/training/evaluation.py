@@ -138,7 +138,7 @@ def score(folder: RunFolder) -> str:
         folder.write("examples.json", worked_examples(run.model, task, cells, run.arithmetic, run.loops, fewer))
         folder.write("evaluation.json", found)
     worst = min(found["cells"], key=lambda cell: cell["accuracy"])
-    where = f"{worst['axis']} {worst['value']}" if worst["value"] is not None else worst["axis"]
+    where = Cell(worst["axis"], worst["value"], worst["distribution"]).name
     return f"{where}, accuracy {worst['accuracy']:.3f}, chance {worst['chance']:.2f}"
 
 
@@ -154,15 +154,16 @@ def evaluate_folder(
     """The `eval --json` object of the run at a path or `zoo:NAME`.
 
     `on` names distributions (empty: the task's standard ones), `rows` the test rows a cell (None: all reserved);
-    `loops` maps the recommended number of loops to those to run. `save` puts the cells into `evaluation.json`: as its
-    sweep when there are several numbers of loops.
+    `loops` maps the recommended number of loops to those to run. `save` puts the cells into `evaluation.json`: at the
+    recommended number of loops as its cells, otherwise as its sweep.
     """
     run = open_run(name, device)
     cells, counts, reserved = run.task.cells(on), loops(run.loops), run.task.config.test_rows
     rows = reserved if rows is None else rows
     if not 1 <= rows <= reserved:
         raise outside("rows", rows, f"1 to {reserved}, the reserved test rows of a cell")
-    if save and len(counts) == 1 and (on or rows < reserved):
+    part = "cells" if counts == [run.loops] else "sweep"
+    if save and part == "cells" and (on or rows < reserved):
         raise UsageError("save: what a run keeps has every cell and row; leave out --on and --rows, or --save")
     if save and not is_scored(run.folder):
         raise UsageError(f"save: {name} is not scored yet; `algoprobe train {name}` does that at the end")
@@ -170,5 +171,5 @@ def evaluate_folder(
     if save:
         with run.folder.lock():
             kept = run.folder.read("evaluation.json")
-            run.folder.write("evaluation.json", kept | {"sweep" if len(counts) > 1 else "cells": found["cells"]})
+            run.folder.write("evaluation.json", kept | {part: found["cells"]})
     return found

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from algoprobe.core.config import digest
 from algoprobe.core.errors import AlgoprobeError, UsageError
@@ -16,9 +15,9 @@ from algoprobe.core.files import explain
 from algoprobe.core.run import RunFolder
 
 from .checkpoint import save_weights
-from .evaluation import is_scored
+from .evaluation import is_scored, open_run
 from .forward import answers
-from .load import TrainedRun, load_run
+from .load import TrainedRun
 
 KEPT = ("config.json", "evaluation.json", "examples.json", "metrics.jsonl")
 LIMIT = 8 * 2**20
@@ -38,8 +37,7 @@ def export(name: str | Path, target: Path) -> dict[str, Any]:
     Weights are rounded to float16 when the answers to all reserved test rows stay the same, else kept in float32.
     Returns `{"folder", "precision", "rows", "bytes"}`. Raises `AlgoprobeError` when the weights exceed 8 MiB.
     """
-    run = load_run(name)
-    torch.set_num_threads(run.experiment.train.threads)
+    run = open_run(name)
     if run.folder.record.get("status") != "finished" or not is_scored(run.folder):
         raise UsageError(f"run: {name} is not finished and scored; `algoprobe train {name}` finishes it")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
