@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from algoprobe.core.errors import UsageError, outside, unknown
 from algoprobe.core.stream import SPLITS, Stream
 from algoprobe.tasks.batch import Batch
+from algoprobe.tasks.openable import Pair
 from algoprobe.tasks.task import Cell
 
 from .config import SearchConfig
@@ -155,3 +156,21 @@ class SearchTask:
         from .drawing import draw
 
         return draw(worked)
+
+    def pair(self, batch: Batch) -> Pair:
+        """Rows beside the same graphs with the goal moved to another branch (see `opening.pair`)."""
+        from .opening import pair
+
+        return pair(batch, self.config.encoding)
+
+    def column_kinds(self, batch: Batch) -> dict[str, Bool[np.ndarray, "batch columns"]]:
+        """The query, edges on a shortest path, and other edges by where they stand."""
+        from .opening import column_kinds
+
+        return column_kinds(batch, self.config.encoding)
+
+    def column_targets(self, batch: Batch) -> dict[str, Float[np.ndarray, "batch columns"]]:
+        """Which edges can be reached from the start, and which reach the goal, in at most k steps."""
+        from .opening import column_targets
+
+        return column_targets(batch, self.config.encoding, self.config.lookahead_limit)
