@@ -18,7 +18,7 @@ BELOW = {
     "training": {"core", "tasks", "models"},
     "probes": {"core", "tasks", "models"},
     "report": {"core", "tasks"},
-    "studies": {"core", "tasks", "models", "training", "probes", "report"},
+    "studies": {"core", "options", "tasks", "models", "training", "probes", "report"},
 }
 BELOW["sweeps"] = {*BELOW, "studies"}
 BELOW["options"] = {"core"}

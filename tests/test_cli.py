@@ -37,8 +37,10 @@ def trained(tmp_path_factory):
 
 def test_help_of_everything(capsys):
     code, out, _ = words(capsys, "--help")
-    assert code == 0 and all(name in out for name in ("train", "eval", "report", "list", "doctor", "bench", "study"))
-    for command in ("train", "eval", "report", "export", "list", "doctor", "bench", "study"):
+    assert code == 0 and all(
+        name in out for name in ("train", "eval", "lens", "report", "list", "doctor", "bench", "study")
+    )
+    for command in ("train", "eval", "lens", "report", "export", "list", "doctor", "bench", "study"):
         code, out, _ = words(capsys, command, "--help")
         assert code == 0 and out
     _, out, _ = words(capsys, "train", "search-paper", "--help")

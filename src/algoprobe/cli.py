@@ -23,6 +23,7 @@ from algoprobe.options import (
     DoctorOptions,
     EvalOptions,
     ExportOptions,
+    LensOptions,
     ListOptions,
     ReportOptions,
     TrainOptions,
@@ -149,6 +150,23 @@ def eval_command(arguments: list[str]) -> int:
         from algoprobe.report.tables import cells_table
 
         Console().print(cells_table(found["cells"]).rich())
+    return 0
+
+
+def lens_command(arguments: list[str]) -> int:
+    """Open a trained model: logit, attribution, patch, path, pattern, ablate, probe."""
+    options = parse(LensOptions, "lens", arguments)
+    from algoprobe.studies.lenses import look
+
+    found, table = look(options)
+    if options.json:
+        print(json.dumps(found))
+    else:
+        from rich.console import Console
+
+        console = Console()
+        console.print(table.rich())
+        console.print(found["note"], markup=False, highlight=False)
     return 0
 
 
@@ -282,6 +300,7 @@ def study_command(arguments: list[str]) -> int:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train_command,
     "eval": eval_command,
+    "lens": lens_command,
     "report": report_command,
     "export": export_command,
     "study": study_command,

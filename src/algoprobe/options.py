@@ -65,6 +65,44 @@ class ReportOptions:
 
 
 @dataclass(frozen=True)
+class LensOptions:
+    """Open a trained model: what it holds where, what depends on what, and where it looks."""
+
+    kind: tyro.conf.Positional[str]
+    """logit, attribution, patch, path, pattern, ablate or probe."""
+    run: tyro.conf.Positional[str]
+    """A run folder, or zoo:NAME."""
+    on: str = ""
+    """Distribution of the test rows; empty: the task's first standard one (probe: the validation rows)."""
+    at: int | None = None
+    """Which test cell, by its value on the task's axis (search: the lookahead); None: the hardest."""
+    rows: int | None = None
+    """Rows to take; None: what the lens does in seconds to a minute."""
+    loops: int | None = None
+    """Number of loops; None: the number in the run's record."""
+    sites: str = ""
+    """logit, patch, probe: sites or patterns, separated by commas, such as `blocks.*.attn.z`."""
+    senders: str = ""
+    """path: where paths begin: embed, blocks.i.attn_out, .attn.z or .mlp_out."""
+    receivers: str = ""
+    """path: where they end: blocks.i.attn_in, .attn.q, .attn.k, .attn.v, .mlp_in, or final."""
+    metric: str = ""
+    """patch, path: logit_difference (the default) or probability."""
+    looking: str = ""
+    """pattern: the kind of column that attends; empty: that of the answer."""
+    row: int | None = None
+    """pattern: show this row, from its last column, instead of means."""
+    method: str = ""
+    """ablate: mean (the default) or zero."""
+    target: str = ""
+    """probe: names or patterns of what to read off: answer (the default), axes of the task, facts about columns."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+    out: Path | None = None
+    """Folder for results.json, table.md and the heat map as PNG, SVG and HTML."""
+
+
+@dataclass(frozen=True)
 class ExportOptions:
     """Copy what others need of a finished run to a folder of its own, small enough to commit."""
 

@@ -43,8 +43,8 @@ def test_a_component_that_writes_nothing_contributes_nothing():
         model.blocks[0].mlp.output.weight.zero_()
         model.blocks[0].mlp.output.bias.zero_()
     values = dict(zip((found := attribute(model, inputs, inputs.targets[:, 0])).terms, found.values.T))
-    assert not values["blocks.1.head 1", 0].any() and not values["blocks.0.mlp", 0].any()
-    assert values["blocks.1.head 0", 0].any() and values["blocks.1.mlp", 0].any()
+    assert not values["blocks.1 head 1", 0].any() and not values["blocks.0 mlp", 0].any()
+    assert values["blocks.1 head 0", 0].any() and values["blocks.1 mlp", 0].any()
 
 
 def test_rows_hold_means_and_shares_that_sum_to_one():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,7 +15,6 @@ from .edit import Change, edit
 from .inputs import Inputs, accuracy_of, answer_logits, loops_of, right
 from .record import record
 
-Method = Literal["zero", "mean"]
 METHODS = ("zero", "mean")
 PARTS = ("head", "attention", "mlp", "block")
 
@@ -64,7 +63,7 @@ def parts_of(model: nn.Module, parts: Iterable[str] = PARTS) -> list[tuple[str, 
 def ablation(
     model: nn.Module,
     inputs: Inputs,
-    method: Method = "mean",
+    method: str = "mean",
     loops: int | None = None,
     parts: Iterable[str] = PARTS,
 ) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ class Attribution:
     """The terms of one logit, or of the difference of two, for every row."""
 
     terms: tuple[tuple[str, int], ...]
-    """(component, loop): `embed`, `blocks.0.head 3`, `blocks.0.attn bias`, `blocks.0.mlp`, `norm offset`, …"""
+    """(component, loop): `embed`, `blocks.0 head 3`, `blocks.0 attention bias`, `blocks.0 mlp`, `norm offset`, …"""
     values: Float[Tensor, "batch terms"]
     logit: Float[Tensor, "batch"]
     """What the model itself computed; the terms sum to it, to rounding."""
@@ -88,14 +88,14 @@ def attribute(
         v, offset = pull_back(norm, v, seen["loop_out", loop][:, column])
         found["norm offset", loop] = offset
         for index, block in reversed(list(enumerate(model.blocks))):
-            found[f"blocks.{index}.mlp", loop] = (seen[f"blocks.{index}.mlp_out", loop][:, column] * v).sum(-1)
+            found[f"blocks.{index} mlp", loop] = (seen[f"blocks.{index}.mlp_out", loop][:, column] * v).sum(-1)
             output, z = block.attn.output, seen[f"blocks.{index}.attn.z", loop][:, :, column]
             if output.bias is not None:
-                found[f"blocks.{index}.attn bias", loop] = v @ output.bias
+                found[f"blocks.{index} attention bias", loop] = v @ output.bias
             # What head h adds is its z times its slice of the output matrix.
             reads = (v @ output.weight).unflatten(-1, (block.attn.heads, -1))
             for head in reversed(range(block.attn.heads)):
-                found[f"blocks.{index}.head {head}", loop] = (z[:, head] * reads[:, head]).sum(-1)
+                found[f"blocks.{index} head {head}", loop] = (z[:, head] * reads[:, head]).sum(-1)
         if loop == 0 or model.config.inject:
             found["embed", loop] = (seen["embed", 0][:, column] * v).sum(-1)
     kept = [(term, value) for term, value in reversed(found.items()) if bool(value.any()) or "blocks" in term[0]]

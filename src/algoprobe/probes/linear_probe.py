@@ -23,7 +23,8 @@ from .inputs import Inputs, answer_logits
 from .record import record
 from .sites import Address
 
-PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)
+PENALTIES = (1.0, 1e-1, 1e-2, 1e-3)
+"""From the strongest: each logistic fit begins where the one before it ended."""
 RESAMPLES = 500
 FEWEST = 20
 """Rows below which no probe is fitted."""
@@ -71,11 +72,15 @@ def ridge(
 
 @torch.enable_grad()
 def logistic(
-    x: Float[Tensor, "samples width"], y: Int[Tensor, "samples"], classes: int, penalty: float
+    x: Float[Tensor, "samples width"],
+    y: Int[Tensor, "samples"],
+    classes: int,
+    penalty: float,
+    start: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Float[Tensor, "width classes"], Float[Tensor, "classes"]]:
-    """(W, b) that minimise mean cross-entropy + penalty / 2 · |W|², by L-BFGS from zero: no chance is involved."""
-    weight = x.new_zeros(x.shape[1], classes, requires_grad=True)
-    bias = x.new_zeros(classes, requires_grad=True)
+    """(W, b) that minimise mean cross-entropy + penalty / 2 · |W|², by L-BFGS from `start` (None: zero), no chance."""
+    weight, bias = start or (x.new_zeros(x.shape[1], classes), x.new_zeros(classes))
+    weight, bias = (part.clone().requires_grad_() for part in (weight, bias))
     optimiser = torch.optim.LBFGS(
         [weight, bias], max_iter=100, tolerance_grad=1e-5, tolerance_change=1e-8, line_search_fn="strong_wolfe"
     )
@@ -121,10 +126,10 @@ def fit(samples: Samples, kind: Kind) -> Fit:
         y = samples.target.double()
     if bool((y[train] == y[train][0]).all()) or bool((y[held] == y[held][0]).all() and kind == "regression"):
         raise UsageError("target: it is the same in all rows, so there is nothing to read off; take other rows")
-    candidates = []
+    candidates, start = [], None
     for penalty in PENALTIES:
         if classes is not None:
-            weight, bias = logistic(x[train], y[train], len(classes), penalty)
+            weight, bias = start = logistic(x[train], y[train], len(classes), penalty, start)
         else:
             weight, bias = ridge(x[train], y[train][:, None], penalty)
         error = errors(x[validation] @ weight + bias, y[validation])

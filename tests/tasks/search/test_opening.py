@@ -74,12 +74,20 @@ def test_column_targets_stand_once_an_edge(encoding):
     task = task_of(encoding)
     batch = task.sample("validation", 0, np.arange(40))
     targets = task.column_targets(batch)
-    assert set(targets) == {f"{name}_{k}" for name in ("from_start", "to_goal") for k in range(10)}
-    for values in targets.values():
-        assert ((~np.isnan(values)).sum(1) == batch.source.edge_count).all()
+    assert set(targets) == {f"{name}_{k}" for name in ("from_start", "to_goal", "path_back") for k in range(10)}
+    for name, values in targets.items():
+        assert ((~np.isnan(values)).sum(1) == batch.source.edge_count).all() or name.startswith("path_back")
     ends = targets["to_goal_0"] == 1
     assert (batch.tokens[..., -1][ends] == np.repeat(batch.source.goal, ends.sum(1))).all()
     assert (np.nan_to_num(targets["to_goal_9"]) >= np.nan_to_num(targets["to_goal_1"])).all()
+    for row in range(len(batch)):
+        graph, start, goal = graph_of(batch.source, row), int(batch.source.start[row]), int(batch.source.goal[row])
+        paths = list(networkx.all_shortest_paths(graph, start, goal))
+        for k in range(10):
+            there = {path[-1 - k] for path in paths if k < len(path)}
+            found = targets[f"path_back_{k}"][row]
+            assert np.isnan(found[:-1]).all()
+            assert {found[-1]} == there if len(there) == 1 else np.isnan(found[-1])
 
 
 def test_rows_without_a_second_branch_are_left_out_and_none_at_all_is_an_error():

@@ -73,6 +73,8 @@ def column_targets(batch: Batch, encoding: Encoding, most: int) -> dict[str, Flo
     """For k = 0..`most`, at the last column of every edge (u, v), as 0 or 1:
 
     `from_start_k`: u can be reached from the start in at most k steps; `to_goal_k`: the goal from v in at most k.
+    At the last column of the row, as a vertex id: `path_back_k`, the vertex k steps before the goal on the shortest
+    path, where there is one path and it is so long.
     """
     graphs, columns = batch.source, batch.tokens.shape[1]
     at = edge_at(graphs, encoding, columns)
@@ -83,6 +85,12 @@ def column_targets(batch: Batch, encoding: Encoding, most: int) -> dict[str, Flo
         far = at_edges(far.astype(np.float64), at)
         for k in range(most + 1):
             found[f"{name}_{k}"] = np.where(ends, (far >= 0) & (far <= k), np.nan)
+    before, after = distances(graphs, "start"), distances(graphs, "goal")
+    path = (before >= 0) & (after >= 0) & (before + after == graphs.path_length[:, None])
+    for k in range(most + 1):
+        here = path & (after == k)
+        found[f"path_back_{k}"] = np.full(at.shape, np.nan)
+        found[f"path_back_{k}"][:, -1] = np.where(here.sum(1) == 1, here.argmax(1), np.nan)
     return found
 
 

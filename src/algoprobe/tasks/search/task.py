@@ -170,7 +170,7 @@ class SearchTask:
         return column_kinds(batch, self.config.encoding)
 
     def column_targets(self, batch: Batch) -> dict[str, Float[np.ndarray, "batch columns"]]:
-        """Which edges can be reached from the start, and which reach the goal, in at most k steps."""
+        """Edges within k steps of the start or the goal, and the vertices of the path counted back from the goal."""
         from .opening import column_targets
 
         return column_targets(batch, self.config.encoding, self.config.lookahead_limit)
