@@ -34,8 +34,8 @@ class TransformerConfig:
     """`one-hot` is concatenated to the token's channels; `learned` is added; `rotary` turns queries and keys."""
     causal: bool = False
     """Whether a column attends to earlier columns only."""
-    norm: Literal["layer", "rms"] = "layer"
-    """LayerNorm or RMSNorm before each sub-layer, and before the output."""
+    norm: Literal["layer", "rms", "none"] = "layer"
+    """LayerNorm or RMSNorm before each sub-layer, and before the output; `none` is for models built by hand."""
     feedforward: float = 4.0
     """Width of the feed-forward layer, in model widths."""
     activation: Literal["relu", "gelu"] = "relu"

@@ -68,7 +68,7 @@ class Transformer(nn.Module):
         columns = tokens.shape[1]
         read = columns if read is None else read
         loops = self.config.loops if loops is None else loops
-        embedded = self.embed(tokens, self.final_norm.weight.dtype)
+        embedded = self.embed(tokens, self.blocks[0].attn.query.weight.dtype)
         align = self.sizes.align
         mask = attention_mask(lengths, columns, align, self.config.causal, columns)
         rotation = None
@@ -87,6 +87,10 @@ class Transformer(nn.Module):
                 block_mask = mask[:, :, -rows:] if mask is not None and mask.shape[2] > 1 else mask
                 x = block(x, block_mask, rows, rotation)
             x = self.loop_out(x)
+        return self.read_out(x)
+
+    def read_out(self, x: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows outputs"]:
+        """Logits from the residual stream."""
         x = self.final(self.final_norm(x))
         logits = self.unembed(x) if self.config.output == "linear" else self.embed.logits(x)
         return self.logits(logits.float() if logits.dtype == torch.bfloat16 else logits)

@@ -60,6 +60,19 @@ class Embedding(nn.Module):
             x = x + self.pos(self.position(position))
         return x
 
+    def part(self, token: Int[Tensor, "fields"], field: int) -> Float[Tensor, "width"]:
+        """What one field of a token adds to the residual stream."""
+        config, sizes = self.config, self.sizes
+        x = torch.zeros(self.width, device=token.device)
+        if config.embedding == "one-hot":
+            x[field * sizes.vocabulary + token[field]] = 1.0
+        elif config.combine == "concatenate":
+            part = config.width // sizes.fields
+            x[field * part : (field + 1) * part] = self.tables[field](token[field])
+        else:
+            x[: config.width] = self.tables[field](token[field])
+        return x
+
     def logits(self, x: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows vocabulary"]:
         """Products with the token embedding (`output = "tied"`); one-hot tokens make them the first channels."""
         if self.config.embedding == "one-hot":

@@ -51,5 +51,7 @@ class RMSNorm(nn.Module):
 
 
 def make_norm(config: TransformerConfig, width: int) -> nn.Module:
-    """LayerNorm or RMSNorm over the last axis, with a learned gain (and offset, for LayerNorm)."""
+    """LayerNorm or RMSNorm over the last axis, with a learned gain (and offset, for LayerNorm), or nothing."""
+    if config.norm == "none":
+        return nn.Identity()
     return nn.LayerNorm(width, eps=EPSILON) if config.norm == "layer" else RMSNorm(width)
