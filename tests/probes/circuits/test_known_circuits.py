@@ -9,7 +9,6 @@ from algoprobe.probes.handmade import deepest_subtree, most_children, path_merge
 
 from .known import graphs_with_a_free_id, merges_of_path_merger
 
-
 DEFAULT = Settings()
 
 
