@@ -23,6 +23,7 @@ VARIANTS = {
     "layer norm, looped, outer norm": (replace(SMALL, loops=3, inject=True, outer_norm=True), PACKED),
     "rms, looped, outer norm": (LOOPED, PACKED),
     "rms, tied, learned positions": (replace(SMALL, norm="rms", position="learned", output="tied"), PLAIN),
+    "no norm": (replace(SMALL, norm="none", loops=2, inject=True), PLAIN),
     "looped without injection": (replace(SMALL, loops=2, outer_norm=True), PLAIN),
     "looped without outer norm": (replace(SMALL, loops=2, inject=True, position="rotary", causal=True), PLAIN),
 }

@@ -24,17 +24,11 @@ def residual_sites(model: nn.Module) -> list[str]:
     return ["embed", *blocks, "loop_out"]
 
 
-def readout(model: nn.Module, residual: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows outputs"]:
-    """Logits of a residual stream: output(norm(x)), the model's own final norm and output."""
-    x = model.final_norm(residual)
-    return model.unembed(x) if model.config.output == "linear" else model.embed.logits(x)
-
-
 @torch.no_grad()
 def lens_logits(
     model: nn.Module, inputs: Inputs, sites: Iterable[str] | None = None, loops: int | None = None
 ) -> dict[Address, Float[Tensor, "batch read outputs"]]:
-    """For each (site, loop) the logits of its residual stream at the read columns, in order of computation.
+    """For each (site, loop) output(norm(x)), x its residual stream at the read columns, in order of computation.
 
     `sites` are names or patterns of residual sites (None: all). Raises `UsageError` on a site that is none.
     """
@@ -46,7 +40,7 @@ def lens_logits(
     with record(model, chosen) as seen:
         answer_logits(model, inputs, loops)
     order = sorted(seen, key=lambda address: (address[1], allowed.index(address[0])))
-    return {address: readout(model, seen[address][:, -inputs.read :]) for address in order}
+    return {address: model.read_out(seen[address][:, -inputs.read :]) for address in order}
 
 
 @torch.no_grad()

@@ -318,7 +318,7 @@ def table_of(found: dict[str, Any], view: View) -> Table:
     across, down = view.table[::-1] if view.table else (view.across, view.down)
     for one, other in ((down, across), (across, down)):
         if len({row[other] for row in rows}) <= PRINTED:
-            return matrix_table(*matrix(rows, one, other, view.value), f"{title}: {view.value} by {other}", one)
+            return matrix_table(*matrix(rows, one, other, view.value), f"{title}: {view.value} by {view.across}", one)
     strongest = sorted(rows, key=lambda row: -abs(row[view.value]))[:STRONGEST]
     return rows_table(strongest, (view.down, view.across, view.value), f"{title}: the {len(strongest)} strongest")
 
