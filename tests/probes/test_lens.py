@@ -16,8 +16,8 @@ def test_the_lens_at_the_end_of_the_stack_is_the_model(name):
     final = answer_logits(model, inputs)
     found = lens_logits(model, inputs)
     last = config.loops - 1
-    assert torch.equal(found["loop_out", last], final)
-    assert torch.equal(found[f"blocks.{config.layers - 1}.resid_post", last], final)
+    for site in ("loop_out", f"blocks.{config.layers - 1}.resid_post"):
+        assert torch.allclose(found[site, last], final, atol=1e-12, rtol=0)
     rows_of = {(row["site"], row["loop"]): row for row in logit_lens(model, inputs)}
     assert len(rows_of) == 1 + config.loops * (3 * config.layers + 1)
     assert rows_of["loop_out", last]["agreement"] == 1.0
