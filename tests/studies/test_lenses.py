@@ -9,6 +9,7 @@ import pytest
 
 from algoprobe.cli import main
 from algoprobe.core.errors import UsageError
+from algoprobe.models.config import TransformerConfig
 from algoprobe.options import LensOptions
 from algoprobe.studies import lenses
 from algoprobe.tasks.search import SearchTask
@@ -129,3 +130,12 @@ def test_a_task_without_partners_has_all_other_lenses(monkeypatch):
             lenses.look(replace(options, kind=kind))
     with pytest.raises(UsageError, match="target: 'to_goal_1' is unknown; allowed: answer, lookahead"):
         lenses.look(replace(options, kind="probe", target="to_goal_1"))
+
+
+def test_a_model_without_loops_has_its_sites_across(monkeypatch):
+    run = load_run(ZOO)
+    model = TransformerConfig(layers=3, heads=2, width=16).build(run.task.sizes)
+    monkeypatch.setattr(lenses, "open_run", lambda name: replace(run, model=model.eval(), loops=1))
+    for kind, across in (("patch", "site"), ("probe", "site"), ("pattern", "key"), ("logit", "loop")):
+        found, _ = lenses.look(LensOptions(kind, ZOO, rows=30))
+        assert found["across"] == across and len({row["site"] for row in found["rows"]}) >= 3
