@@ -22,6 +22,7 @@ from algoprobe.options import (
     BenchOptions,
     DoctorOptions,
     EvalOptions,
+    ExplainOptions,
     ExportOptions,
     LensOptions,
     ListOptions,
@@ -29,6 +30,7 @@ from algoprobe.options import (
     TrainOptions,
     parse_loops,
 )
+from algoprobe.probes.circuit_settings import Settings
 from algoprobe.training.config import Experiment
 
 if TYPE_CHECKING:
@@ -266,6 +268,29 @@ def bench_command(arguments: list[str]) -> int:
     return 1 if any(promise["holds"] is False for promise in promises) else 0
 
 
+def explain_command(arguments: list[str]) -> int:
+    """Rebuild the computation behind answers: circuits, and how many of them path merging explains."""
+
+    @dataclass(frozen=True)
+    class Options:
+        options: Annotated[ExplainOptions, tyro.conf.arg(name="")]
+        settings: Annotated[Settings, tyro.conf.arg(name="")]
+
+    made = tyro.cli(Options, prog="algoprobe explain", args=arguments, description=ExplainOptions.__doc__)
+    from algoprobe.studies.explain import explain_runs
+
+    found, tables, page = explain_runs(made.options, made.settings)
+    if made.options.json:
+        print(json.dumps(found))
+        return 0
+    from rich.console import Console
+
+    for table in tables:
+        Console().print(table.rich())
+    print(page)
+    return 0
+
+
 def export_command(arguments: list[str]) -> int:
     """Keep a finished run small: config, record, evaluation, and weights in half precision where no answer changes."""
     options = parse(ExportOptions, "export", arguments)
@@ -301,6 +326,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train_command,
     "eval": eval_command,
     "lens": lens_command,
+    "explain": explain_command,
     "report": report_command,
     "export": export_command,
     "study": study_command,

@@ -103,6 +103,45 @@ class LensOptions:
 
 
 @dataclass(frozen=True)
+class ExplainOptions:
+    """Rebuild how a model answers, input by input: which attention matters, on what, and whether paths are merged."""
+
+    runs: tyro.conf.Positional[tuple[str, ...]]
+    """Run folders, zoo:NAME, or handmade:path-merger, handmade:most-children, handmade:deepest-subtree."""
+    on: str = ""
+    """Distributions to take inputs from, separated by commas; empty: the task's standard ones."""
+    at: str = ""
+    """Values of the axis (lookaheads): `4`, `1,3` or `2..5`; empty: every cell."""
+    rows: int = 100
+    """Inputs a cell: the first test rows that leave a vertex id to patch with."""
+    row: int | None = None
+    """Explain this one test row of a single cell and draw it; rows count from 0."""
+    control: bool = False
+    """Explain an untrained model of the first run's config as well."""
+    sensitivity: bool = False
+    """Repeat with other thresholds and readings, one changed at a time."""
+    draw: int = 1
+    """Inputs of each cell to draw."""
+    loops: int | None = None
+    """Number of loops; None: the number in the run's record."""
+    workers: int = 2
+    """Processes, one core each. The result does not depend on it."""
+    out: Path | None = None
+    """Folder of results and drawings; None: runs/explain/DIGEST. What is there already is not computed again."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("rows", 1, 100_000), ("draw", 0, 1000), ("workers", 1, 1024)):
+            if not low <= getattr(self, name) <= high:
+                raise outside(name, getattr(self, name), f"{low} to {high}")
+        if self.loops is not None and not 1 <= self.loops <= 1000:
+            raise outside("loops", self.loops, "1 to 1000")
+        if self.row is not None and self.row < 0:
+            raise outside("row", self.row, "a number from 0")
+
+
+@dataclass(frozen=True)
 class ExportOptions:
     """Copy what others need of a finished run to a folder of its own, small enough to commit."""
 
@@ -142,15 +181,18 @@ class BenchOptions:
 
 def parse_loops(text: str, default: int) -> list[int]:
     """`4,8,16..18` as [4, 8, 16, 17, 18]; an empty text as [default]."""
-    if not text:
-        return [default]
+    return parse_numbers("loops", text) if text else [default]
+
+
+def parse_numbers(name: str, text: str) -> list[int]:
+    """`4,8,16..18` as [4, 8, 16, 17, 18]; `name` is the field, for errors."""
     found: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,5})(?:\.\.(\d{1,5}))?", part.strip())
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= low <= high <= MOST_LOOPS:
             raise UsageError(
-                f"loops: {text!r} is not possible; write 8, 4,8,16 or 4..20, with numbers 1 to {MOST_LOOPS}"
+                f"{name}: {text!r} is not possible; write 8, 4,8,16 or 4..20, with numbers 1 to {MOST_LOOPS}"
             )
         found.extend(range(low, high + 1))
     return found

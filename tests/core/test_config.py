@@ -113,5 +113,5 @@ def test_choices_are_checked_in_python_too():
     done = subprocess.run([sys.executable, "-c", CHOICES], capture_output=True, text=True, check=True)
     one, two, three = done.stdout.splitlines()
     assert one.startswith("task.distribution: 'ballanced' is unknown") and one.endswith("Did you mean 'balanced'?")
-    assert two.startswith("model.norm: 'rmsnorm' is unknown; allowed: layer, rms.")
+    assert two.startswith("model.norm: 'rmsnorm' is unknown; allowed: layer, rms, none.")
     assert three.endswith("Did you mean 'adamw'?")

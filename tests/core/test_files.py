@@ -50,7 +50,7 @@ def test_a_torn_last_line_is_left_out_and_a_torn_middle_is_not(tmp_path):
 
 def test_metrics_are_cut_back_to_a_step(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.append_metrics([{"step": s} for s in (10, 20, 30)])
+    folder.append("metrics.jsonl", [{"step": s} for s in (10, 20, 30)])
     with open(folder.file("metrics.jsonl"), "a") as file:
         file.write('{"step": 4')
     folder.truncate_metrics(20)

@@ -89,7 +89,7 @@ def check_choices(config: Any, path: str) -> None:
     """Raise `UsageError` when a field that allows only certain values holds another; for configs made in Python."""
     for name, hint in _hints(type(config)).items():
         if typing.get_origin(hint) is typing.Literal and getattr(config, name) not in typing.get_args(hint):
-            raise unknown(f"{path}.{name}", getattr(config, name), typing.get_args(hint))
+            raise unknown(f"{path}.{name}" if path else name, getattr(config, name), typing.get_args(hint))
 
 
 @functools.cache

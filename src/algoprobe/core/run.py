@@ -58,9 +58,9 @@ class RunFolder:
         """The lines of `metrics.jsonl`."""
         return read_json_lines(self.file("metrics.jsonl"))
 
-    def append_metrics(self, lines: list[dict[str, Any]]) -> None:
-        """Add lines to `metrics.jsonl`."""
-        path = self.file("metrics.jsonl")
+    def append(self, name: str, lines: list[dict[str, Any]]) -> None:
+        """Add JSON objects, one a line, to a file of the run."""
+        path = self.file(name)
         try:
             with open(path, "a", encoding="utf-8") as file:
                 file.write("".join(json.dumps(line) + "\n" for line in lines))

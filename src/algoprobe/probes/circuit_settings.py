@@ -34,10 +34,10 @@ class Settings:
     """A patched vertex becomes the smallest vertex id that the row lacks, or the id 0, which no row ever has."""
 
     def __post_init__(self) -> None:
-        check_choices(self, "settings")
+        check_choices(self, "")
         for name in ("alpha", "kappa1", "kappa2"):
             if not 0 < getattr(self, name) < math.inf:
-                raise outside(f"settings.{name}", getattr(self, name), "a number above 0")
+                raise outside(name, getattr(self, name), "a number above 0")
 
     def final_bound(self, head_width: int) -> float:
         """How far a final copy's product (or log attention weight) must fall."""

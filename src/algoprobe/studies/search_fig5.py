@@ -1,7 +1,7 @@
 """Figure 5 of *Transformers Struggle to Learn to Search*: how many answers path merging explains.
 
-Laptop scale: one-hot models of the paper's six layers on graphs of up to 12 vertices (n = 41, lookahead 1 to 5), trained
-in minutes on one core. Paper scale: n = 128 and the models of Figure 2.
+Laptop scale: one-hot models of six layers, as in the paper, on graphs of up to 12 vertices (n = 41, lookahead 1 to 5),
+trained in minutes on one core. Paper scale: n = 128 and the models of Figure 2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from algoprobe.core.errors import AlgoprobeError, UsageError, outside
 from algoprobe.core.machine import keep_freed_memory
 from algoprobe.core.run import RunFolder
 from algoprobe.core.statistics import wilson
+from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.task import Cell, Task
 
 from .forward import Arithmetic, answers
@@ -30,9 +31,6 @@ def evaluate_cell(
     batch = task.test(cell, rows)
     right = task.grade(batch, answers(model, batch, arithmetic, loops))
     low, high = wilson(int(right.sum()), len(batch))
-    baselines = {name: float(values.mean()) for name, values in task.baselines(batch).items()}
-    chance = baselines.pop("chance")
-    shortcut = max(baselines, key=baselines.get) if baselines else None
     return {
         "axis": cell.axis,
         "value": cell.value,
@@ -40,13 +38,20 @@ def evaluate_cell(
         "accuracy": float(right.mean()),
         "low": low,
         "high": high,
-        "chance": chance,
-        "shortcut": baselines[shortcut] if shortcut else chance,
-        "shortcut_name": shortcut,
+        **baselines_of(task, batch),
         "rows": len(batch),
         "loops": loops,
         "seeds": 1,
     }
+
+
+def baselines_of(task: Task, batch: Batch, rows: Sequence[int] | None = None) -> dict[str, Any]:
+    """Chance and the best shortcut on a batch, or on some of its rows: `chance`, `shortcut`, `shortcut_name`."""
+    chosen = slice(None) if rows is None else list(rows)
+    means = {name: float(values[chosen].mean()) for name, values in task.baselines(batch).items()}
+    chance = means.pop("chance")
+    best = max(means, key=means.get) if means else None
+    return {"chance": chance, "shortcut": means[best] if best else chance, "shortcut_name": best}
 
 
 def evaluate(

@@ -102,7 +102,7 @@ def train(
 
                 if lines:
                     lines = [{"step": run.step, "examples": examples} | line for line in lines]
-                    folder.append_metrics(lines)
+                    folder.append("metrics.jsonl", lines)
                     for line in lines:
                         progress.line(line)
                 if stop.requested and not end:

@@ -7,10 +7,10 @@ any number of heads and loops.
     circuit = explain(measured)  # and explain(measured, other thresholds) without measuring again
 """
 
+from ..circuit_settings import Settings
 from .circuit import Circuit, explain
 from .effects import Measured, measure
 from .layout import Layout
-from .settings import Settings
 from .stack import Stack
 
 __all__ = ["Circuit", "Layout", "Measured", "Settings", "Stack", "explain", "measure"]

@@ -10,12 +10,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from ..circuit_settings import Settings
 from .causes import Cause, accepted, causes
 from .effects import Measured
 from .features import dependences
 from .layout import Layout
 from .operations import Operation, important
-from .settings import Settings
 
 Node = tuple[int, int]
 

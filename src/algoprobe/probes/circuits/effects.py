@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..circuit_settings import Settings
 from .layout import Layout
-from .settings import Settings
 from .stack import Pass, Stack
 
 ZEROED, MAXED = 0, 1

@@ -9,10 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..circuit_settings import Settings
 from ..edit import edit
 from .layout import Feature, Layout
 from .operations import Operation
-from .settings import Settings
 from .stack import Pass, Stack
 
 

@@ -17,7 +17,7 @@ from algoprobe.core.errors import UsageError
 from algoprobe.tasks.search.encoding import encode
 from algoprobe.tasks.search.graphs import Graphs
 
-from .settings import Settings
+from ..circuit_settings import Settings
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class Layout:
                 return vertex
         raise UsageError(
             f"row: all {self.vertices} vertex ids are in use, so no id is left to patch with; allowed: rows that leave "
-            "one, or settings.replacement 'zero' (the id that no row has)"
+            "one, or --replacement zero (the id that no row has)"
         )
 
     def features(self, settings: Settings, positions: bool) -> list[Feature]:

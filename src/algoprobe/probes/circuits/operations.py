@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int
 
+from ..circuit_settings import Settings
 from .effects import MAXED, ZEROED, Effects
-from .settings import Settings
 
 NEAR = 1e-6
 """Where no zeroed weight lowers the answer's logit by more than α, those this close to the lowest count."""

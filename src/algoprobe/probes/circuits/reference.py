@@ -13,12 +13,12 @@ from torch import Tensor
 
 from algoprobe.models.transformer import Transformer
 
+from ..circuit_settings import Settings
 from ..edit import edit
 from ..record import record
 from .effects import Effects
 from .layout import Feature, Layout
 from .operations import Operation
-from .settings import Settings
 
 NEAR = 1e-6
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from algoprobe.tasks.search.drawing import draw as draw_graph
 
+from ..tables import Table
 from .drawing import draw_body, graph_row
 from .marks import legend_items
 from .reading import KINDS, Reading, heading, kind, matched, standing
 
 
-def page(circuits: list[dict[str, Any]], title: str) -> str:
-    """The HTML of a page that shows `circuits` one below the other; it needs no network and stands alone."""
+def page(circuits: list[dict[str, Any]], title: str, tables: Sequence[Table] = ()) -> str:
+    """The HTML of a page that shows `tables`, then `circuits`, one below the other; it needs no network."""
     shown = []
     for circuit in circuits:
         reading = Reading(circuit)
@@ -29,7 +31,7 @@ def page(circuits: list[dict[str, Any]], title: str) -> str:
                 "rows": rows(reading),
             }
         )
-    return _template().render(title=title, circuits=shown)
+    return _template().render(title=title, circuits=shown, tables=[table.html() for table in tables])
 
 
 def rows(reading: Reading) -> list[dict[str, Any]]:

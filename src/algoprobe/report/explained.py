@@ -1,0 +1,175 @@
+"""Shares of explained answers as tables and charts, laid out as Figure 5 of the search paper (Saparov et al. 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from .lenses import SHADES
+from .tables import Table
+from .theme import INK, themed
+from .verdict import name, number
+
+
+def between(low: float, high: float) -> str:
+    """An interval, as in `0.92–0.99`."""
+    return f"{number(low)}–{number(high)}"
+
+
+def inputs_of(cells: Sequence[dict[str, Any]]) -> str:
+    """How many inputs stand behind each cell, as in `100 inputs a cell`."""
+    counts = sorted({cell["rows"] for cell in cells})
+    return f"{'–'.join(dict.fromkeys(str(count) for count in (counts[0], counts[-1])))} inputs a cell"
+
+
+def explained_table(label: str, cells: Sequence[dict[str, Any]]) -> Table:
+    """A row for each test cell of one model: the explained share beside accuracy and its baselines."""
+    rows = tuple(
+        (
+            name(cell),
+            number(cell["explained"]),
+            between(cell["low"], cell["high"]),
+            number(cell["accuracy"]),
+            between(cell["accuracy_low"], cell["accuracy_high"]),
+            number(cell["chance"]),
+            number(cell["shortcut"]),
+        )
+        for cell in cells
+    )
+    columns = ("test cell", "share", "95 %", "accuracy", "95 %", "chance", "shortcut")
+    return Table(f"{label}: share of answers that path merging explains, {inputs_of(cells)}", (("", columns),), rows)
+
+
+def merges_table(label: str, cells: Sequence[dict[str, Any]]) -> Table:
+    """A row for each test cell of one model: how many merges there are and which share doubles the path."""
+    rows = tuple(
+        (name(cell), number(cell["maximal"]), between(cell["maximal_low"], cell["maximal_high"]), str(cell["merges"]))
+        for cell in cells
+        if cell["maximal"] is not None
+    )
+    return Table(
+        f"{label}: share of merges that double the path", (("", ("test cell", "maximal", "95 %", "merges")),), rows
+    )
+
+
+def matrix_of(models: Mapping[str, Sequence[dict[str, Any]]], key: str, title: str) -> Table:
+    """One share of every model (row) in every test cell (column), with its interval where there is one."""
+    columns = list(dict.fromkeys(name(cell) for cells in models.values() for cell in cells))
+    prefix = "" if key == "explained" else f"{key}_"
+    ends = (f"{prefix}low", f"{prefix}high")
+    rows = []
+    for label, cells in models.items():
+        found = {name(cell): cell for cell in cells}
+        texts = [
+            f"{number(found[c][key])} [{between(found[c][ends[0]], found[c][ends[1]])}]"
+            if c in found and found[c][key] is not None
+            else "–"
+            for c in columns
+        ]
+        rows.append((label, *texts))
+    return Table(title, (("", ("model", *columns)),), tuple(rows))
+
+
+def sensitivity_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Explained share under other thresholds and readings: a row for each setting, a column for each model."""
+    models, settings = (list(dict.fromkeys(row[key] for row in rows)) for key in ("model", "setting"))
+    by_place = {(row["model"], row["setting"]): row for row in rows}
+    lines = []
+    for setting in settings:
+        cells = [by_place[model, setting] for model in models]
+        lines.append((setting, *(f"{number(c['explained'])} [{between(c['low'], c['high'])}]" for c in cells)))
+    counts = ", ".join(f"{by_place[model, settings[0]]['rows']}" for model in models)
+    title = f"Explained share under other thresholds and readings; inputs: {counts}"
+    return Table(title, (("", ("setting", *models)),), tuple(lines))
+
+
+def shares(models: Mapping[str, Sequence[dict[str, Any]]], key: str, title: str) -> alt.LayerChart:
+    """`explained`, `maximal` or `accuracy` of each model (row) in each cell (column), by colour and number."""
+    points = [
+        {
+            "model": label,
+            "cell": name(cell),
+            "share": cell[key],
+            "text": number(cell[key]),
+            "accuracy": cell["accuracy"],
+            "rows": cell["rows"],
+        }
+        for label, cells in models.items()
+        for cell in cells
+        if cell[key] is not None
+    ]
+    columns = list(dict.fromkeys(name(cell) for cells in models.values() for cell in cells))
+    quiet = {"domain": False, "ticks": False, "labelOverlap": False}
+    lines = max((len(column.split()) for column in columns), default=1)
+    x = alt.X(
+        "cell:N",
+        sort=columns,
+        title="inputs",
+        scale=alt.Scale(domain=columns, paddingInner=0.04),
+        axis=alt.Axis(
+            orient="top",
+            labelAngle=0,
+            labelExpr="split(datum.label, ' ')",
+            labelPadding=5 + 13 * (lines - 1),
+            **quiet,
+        ),
+    )
+    y = alt.Y(
+        "model:N",
+        sort=list(models),
+        title=None,
+        scale=alt.Scale(domain=list(models), paddingInner=0.06),
+        axis=alt.Axis(labelLimit=220, **quiet),
+    )
+    colour = alt.Color(
+        "share:Q",
+        title=f"share {key}",
+        scale=alt.Scale(domain=[0, 1], range=list(SHADES)),
+        legend=alt.Legend(orient="bottom", gradientLength=160, gradientThickness=10, tickCount=3, format=".1f"),
+    )
+    tooltip = [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("cell:N"),
+        alt.Tooltip("share:Q", title=key, format=".3f"),
+        alt.Tooltip("accuracy:Q", format=".3f"),
+        alt.Tooltip("rows:Q", title="inputs"),
+    ]
+    chart = alt.Chart(alt.Data(values=points))
+    ink = alt.condition("datum.share > 0.6", alt.value("white"), alt.value(INK))
+    return themed(
+        alt.layer(
+            chart.mark_rect(cornerRadius=3).encode(x=x, y=y, color=colour, tooltip=tooltip),
+            chart.mark_text(fontSize=12, fontWeight=600).encode(x=x, y=y, text="text:N", color=ink),
+        ),
+        title,
+        inputs_of([cell for cells in models.values() for cell in cells]) + ".",
+        height=alt.Step(34),
+    )
+
+
+def directions(rows: Sequence[dict[str, Any]], model: str, direction: str) -> alt.LayerChart:
+    """How often a step merges something into a vertex, by the vertex's distance to the goal (appendix A.12)."""
+    mine = [row for row in rows if (row["model"], row["direction"]) == (model, direction)]
+    steps = list(dict.fromkeys(row["step"] for row in mine))
+    points = [row | {"text": number(row["share"])} for row in mine]
+    quiet = {"domain": False, "ticks": False, "labelOverlap": False}
+    x = alt.X("distance:O", title="distance to the goal", axis=alt.Axis(labelAngle=0, **quiet))
+    y = alt.Y("step:N", sort=steps[::-1], title=None, axis=alt.Axis(**quiet))
+    colour = alt.Color(
+        "share:Q",
+        title="share of inputs",
+        scale=alt.Scale(domain=[0, 1], range=list(SHADES)),
+        legend=alt.Legend(orient="bottom", gradientLength=160, gradientThickness=10, tickCount=3, format=".1f"),
+    )
+    chart = alt.Chart(alt.Data(values=points))
+    ink = alt.condition("datum.share > 0.6", alt.value("white"), alt.value(INK))
+    tooltip = [alt.Tooltip("step:N"), alt.Tooltip("distance:O"), alt.Tooltip("share:Q", format=".3f"), "rows:Q"]
+    layers = alt.layer(
+        chart.mark_rect(cornerRadius=2).encode(x=x, y=y, color=colour, tooltip=tooltip),
+        chart.mark_text(fontSize=11).encode(x=x, y=y, text="text:N", color=ink),
+    )
+    toward = "what can be reached from it" if direction == "forward" else "what reaches it"
+    subtitle = f"Share of explained inputs in which a vertex on the way takes over {toward}."
+    return themed(layers, f"{model}: {direction} merges", subtitle, height=alt.Step(26))
