@@ -10,7 +10,14 @@ from pathlib import Path
 from algoprobe.core.run import RunFolder
 from algoprobe.models.config import TransformerConfig
 from algoprobe.tasks.search.config import SearchConfig
-from algoprobe.training.config import CurriculumConfig, Experiment, LoopsConfig, OptimiserConfig, TrainConfig
+from algoprobe.training.config import (
+    AuxiliaryConfig,
+    CurriculumConfig,
+    Experiment,
+    LoopsConfig,
+    OptimiserConfig,
+    TrainConfig,
+)
 
 
 def tiny(**train: object) -> Experiment:
@@ -31,6 +38,12 @@ RECIPES = {
     "random loops": tiny(loops=LoopsConfig(draw="uniform", low=1, high=3, follow_stage=True), curriculum=OPEN),
     "sign momentum": tiny(optimiser=OptimiserConfig(name="sign-momentum", lr=1e-3), clip=None),
     "muon": tiny(optimiser=OptimiserConfig(name="muon", lr=0.01), schedule="cosine"),
+    "auxiliary": tiny(
+        auxiliary=AuxiliaryConfig(target="steps_to_goal", weight=0.5, growth="doubling"),
+        loops=LoopsConfig(draw="uniform", low=1, high=4),
+        optimiser=OptimiserConfig(name="muon", lr=0.01),
+        chunks=3,
+    ),
     "sophia": tiny(optimiser=OptimiserConfig(name="sophia-g", lr=1e-3, hessian_every=4)),
 }
 RECIPES["curriculum"] = replace(RECIPES["curriculum"], task=replace(RECIPES["curriculum"].task, n=29))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ from jaxtyping import Bool, Int
 
 IGNORE = -100
 """Target value that no loss counts (the default `ignore_index` of `torch.nn.functional.cross_entropy`)."""
+
+FAR = 2**15 - 1
+"""Number of steps, in intermediate targets, to what cannot be reached."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,6 @@ class Batch:
     """What accuracy is plotted against, one number a row (lookahead, hops, digits, …)."""
     index: Int[np.ndarray, "batch"]
     """The index of each row in its stream."""
-    intermediate: dict[str, np.ndarray] = field(default_factory=dict)
-    """Named intermediate targets, for objectives that use them."""
     source: Any = None
     """The task's own record of the rows (for search: the graphs), for baselines, cards and drawings."""
 

@@ -102,6 +102,28 @@ class LoopsConfig:
 
 
 @dataclass(frozen=True)
+class AuxiliaryConfig:
+    """A second loss, on the states on the way to the answer; its heads are dropped after training."""
+
+    target: Literal["none", "steps_to_goal"] = "none"
+    """`steps_to_goal`: at every edge, whether the goal is reached within k steps; k grows with the loop or block."""
+    weight: float = 1.0
+    """What the auxiliary loss is multiplied by before it is added to the main one."""
+    growth: Literal["serial", "doubling", "last"] = "serial"
+    """k after loop r: r, or 2^(r-1). `last`: only the last state that can be read, and any number of steps."""
+
+    def __post_init__(self) -> None:
+        check_choices(self, "train.auxiliary")
+        if not 0 < self.weight < math.inf:
+            raise outside("train.auxiliary.weight", self.weight, "a number above 0")
+
+    @property
+    def on(self) -> bool:
+        """Whether there is an auxiliary loss."""
+        return self.target != "none"
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """How long, with what, and in which arithmetic."""
 
@@ -122,6 +144,7 @@ class TrainConfig:
     """Largest norm of the whole gradient; None: no clipping."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     loops: LoopsConfig = field(default_factory=LoopsConfig)
+    auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
     validate_every: int = 100_000
     """Examples between two validations, whose accuracy per difficulty is logged."""
     validate_rows: int = 1000
@@ -177,6 +200,12 @@ class Experiment:
     train: TrainConfig = field(default_factory=TrainConfig)
     seeds: Seeds = field(default_factory=Seeds)
 
+    @property
+    def looped(self) -> bool:
+        """Whether training ever applies the stack more than once."""
+        loops = self.train.loops
+        return self.model.loops > 1 if loops.draw == "fixed" else loops.high > 1 or loops.follow_stage
+
     def check(self) -> None:
         """Raise `UsageError` where the parts do not fit each other, before any work."""
         curriculum, task = self.train.curriculum, self.task.build()
@@ -188,3 +217,8 @@ class Experiment:
             )
         if curriculum.on and curriculum.start > task.stages():
             raise outside("train.curriculum.start", curriculum.start, f"1 to {task.stages()}, the task's difficulties")
+        if self.train.auxiliary.on and not self.looped and self.model.layers == 1:
+            raise UsageError(
+                f"train.auxiliary.target: {self.train.auxiliary.target!r} is not possible; a single block applied once "
+                "has no state on the way; allowed: 'none', or more than one of model.layers or model.loops"
+            )

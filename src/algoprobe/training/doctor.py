@@ -28,7 +28,7 @@ def loss_and_gradient(device: str, dtype: str, attention: str, *, double: bool =
     model = model.double() if double else model
     arithmetic = Arithmetic(torch.device(device), dtype, attention)
     batch = task.sample("example", 0, np.arange(64))
-    loss, _ = gradients(arithmetic.place(model), batch, 3, replace(TrainConfig(), chunks=1), arithmetic)
+    loss, _, _ = gradients(arithmetic.place(model), batch, 3, replace(TrainConfig(), chunks=1), arithmetic)
     gradient = np.concatenate([p.grad.double().cpu().numpy().ravel() for p in model.parameters()])
     return float(loss), gradient
 

@@ -10,6 +10,7 @@ import math
 import os
 import time
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from algoprobe.core.errors import AlgoprobeError, Interrupted, UsageError
 from algoprobe.core.machine import keep_freed_memory, provenance, resolve_device
 from algoprobe.core.run import RunFolder
 
+from .auxiliary import Auxiliary
 from .checkpoint import damaged, first_line, load_state, load_weights, save_state, save_weights
 from .config import Experiment
 from .curriculum import Curriculum
@@ -32,7 +34,8 @@ from .load import read_experiment
 from .optimisers import build
 from .progress import Progress
 from .schedule import draw_loops, learning_rate_factor, recommended_loops
-from .step import StepResult, update
+from .step import update
+from .window import Window
 
 LOG_EVERY = 10
 CARD_ROWS = 10_000
@@ -74,7 +77,11 @@ def train(
                 loops = draw_loops(config.loops, experiment.model.loops, curriculum.stage, seeds.train, run.step)
                 factor = learning_rate_factor(config, run.step)
                 model.train()
-                result = update(model, run.optimisers, batch, loops, factor, config, arithmetic, run.step, seeds.train)
+                steps = run.auxiliary.targets(curriculum.task, batch) if run.auxiliary else None
+                result = update(
+                    model, run.optimisers, batch, loops, factor, config, arithmetic, run.step, seeds.train,
+                    run.auxiliary, steps,
+                )  # fmt: skip
                 run.window.add(result)
                 run.step += 1
                 end, examples, lines = run.step == config.steps, run.step * config.batch, []
@@ -115,25 +122,6 @@ def train(
 
 
 @dataclass
-class Window:
-    """Sums since the last logged line; part of the state, so that a resumed run logs the same lines."""
-
-    loss: torch.Tensor | float = 0.0
-    norm: torch.Tensor | float = 0.0
-    steps: int = 0
-
-    def add(self, result: StepResult) -> None:
-        """Count one step."""
-        self.loss, self.norm, self.steps = self.loss + result.loss, self.norm + result.norm, self.steps + 1
-
-    def close(self) -> dict[str, float]:
-        """Means since the last line; starts a new window."""
-        means = {"loss": float(self.loss) / self.steps, "gradient_norm": float(self.norm) / self.steps}
-        self.loss, self.norm, self.steps = 0.0, 0.0, 0
-        return means
-
-
-@dataclass
 class Clock:
     """Seconds spent on the run, earlier sittings included."""
 
@@ -156,6 +144,8 @@ class State:
     arithmetic: Arithmetic
     curriculum: Curriculum
     model: nn.Module
+    auxiliary: Auxiliary | None
+    """Heads of the auxiliary loss: they are trained and kept with the state, and are no part of the model."""
     optimisers: list[Optimizer]
     record: dict[str, Any]
     """What `record.json` holds; written whole each time, so that a lost one comes back."""
@@ -172,7 +162,11 @@ class State:
         arithmetic = Arithmetic.resolve(config, saved and saved["precision"])
         curriculum = Curriculum(config.curriculum, experiment.task.build(), experiment.seeds.data)
         model = arithmetic.place(experiment.model.build(curriculum.full.sizes, experiment.seeds.init))
-        run = cls(experiment, folder, arithmetic, curriculum, model, build(config.optimiser, model), folder.record)
+        auxiliary = None
+        if config.auxiliary.on:
+            auxiliary = Auxiliary.seeded(experiment, curriculum.full.sizes).to(arithmetic.device)
+        optimisers = build(config.optimiser, model, auxiliary)
+        run = cls(experiment, folder, arithmetic, curriculum, model, auxiliary, optimisers, folder.record)
         if saved is not None:
             run.restore(saved)
         if "card" not in run.record:
@@ -193,6 +187,8 @@ class State:
         """Take over a checkpoint. Raises `AlgoprobeError` when its parts do not fit."""
         try:
             self.model.load_state_dict(saved["model"])
+            if self.auxiliary:
+                self.auxiliary.load_state_dict(saved["auxiliary"])
             for optimiser, state in zip(self.optimisers, saved["optimisers"], strict=True):
                 optimiser.load_state_dict(state)
             if not 0 <= saved["step"] <= self.experiment.train.steps:
@@ -240,7 +236,8 @@ class State:
 
     def save(self, status: str) -> None:
         """Write metrics, weights, state and record to the disk; refuse weights that are not finite."""
-        if not all(bool(p.isfinite().all()) for p in self.model.parameters()):
+        heads = self.auxiliary.parameters() if self.auxiliary else ()
+        if not all(bool(p.isfinite().all()) for p in chain(self.model.parameters(), heads)):
             raise AlgoprobeError(f"weights are not finite after step {self.step}; the checkpoint before it is kept")
         spent, config = self.clock.spent(), digest(self.experiment)
         state = {
@@ -250,9 +247,11 @@ class State:
             "precision": self.precision,
             "model": self.model.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
-            "window": {"loss": float(self.window.loss), "norm": float(self.window.norm), "steps": self.window.steps},
+            "window": self.window.values(),
             "lines": self.folder.flush_metrics(),
         }
+        if self.auxiliary:
+            state["auxiliary"] = self.auxiliary.state_dict()
         save_weights(self.folder.file("model.safetensors"), self.model, config)
         save_state(self.folder.file("state.pt"), state | spent)
         examples = self.step * self.experiment.train.batch

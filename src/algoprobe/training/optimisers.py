@@ -89,10 +89,15 @@ class SophiaG(Optimizer):
                 p.add_((state["momentum"] / bound).clamp_(-1, 1), alpha=-group["lr"])
 
 
-def build(config: OptimiserConfig, model: nn.Module) -> list[Optimizer]:
-    """The optimisers that together update every parameter of `model` once a step."""
+def build(config: OptimiserConfig, model: nn.Module, auxiliary: nn.Module | None = None) -> list[Optimizer]:
+    """The optimisers that together update every parameter of `model`, and of the `auxiliary` heads, once a step.
+
+    With muon the heads belong to AdamW. SophiaG knows no curvature of theirs, so for them it is sign momentum.
+    """
     betas = config.betas or FIRST_BETAS[config.name]
     params = dict(model.named_parameters())
+    if auxiliary is not None:
+        params |= {f"auxiliary.{name}": p for name, p in auxiliary.named_parameters()}
     if config.name == "sign-momentum":
         return [SignMomentum(params.values(), config.lr, betas[0], config.weight_decay)]
     if config.name == "sophia-g":

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import torch
+from jaxtyping import Int16
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from algoprobe.core.stream import derived_seed
-from algoprobe.tasks.batch import Batch
+from algoprobe.tasks.batch import IGNORE, Batch
 
+from .auxiliary import Auxiliary
 from .config import TrainConfig
-from .forward import Arithmetic, chunks
+from .forward import Arithmetic, chunks, trim
 from .objective import cross_entropy, sampled_targets
 from .optimisers import SophiaG
 
@@ -27,6 +31,8 @@ class StepResult:
     loss: Tensor
     norm: Tensor
     answers: list[tuple[np.ndarray, Tensor]]
+    auxiliary: Tensor | None = None
+    """The auxiliary loss before its weight, which `loss` does not hold; None where there is none."""
 
     def answered(self, batch: Batch) -> np.ndarray:
         """The class with the largest logit for every row and read column."""
@@ -43,21 +49,30 @@ def gradients(
     config: TrainConfig,
     arithmetic: Arithmetic,
     relabel: Callable[[Tensor, Tensor], Tensor] | None = None,
-) -> tuple[Tensor, list[tuple[np.ndarray, Tensor]]]:
-    """Leave the gradient of the batch's mean loss in the parameters; the loss and the answers.
+    auxiliary: Auxiliary | None = None,
+    steps: Int16[np.ndarray, "batch columns"] | None = None,
+) -> tuple[Tensor, Tensor | None, list[tuple[np.ndarray, Tensor]]]:
+    """Leave the gradient of the batch's mean loss in the parameters; the loss, the auxiliary loss and the answers.
 
-    `relabel(logits, targets)` gives other targets than the batch's.
+    `relabel(logits, targets)` gives other targets than the batch's. With `auxiliary` its loss on the targets `steps`
+    counts as well, times its weight.
     """
-    read, answers, total = batch.targets.shape[1], [], None
+    read, answers, total, extra = batch.targets.shape[1], [], None, None
     for piece in chunks(batch, model.sizes.align, config.chunks, arithmetic.device):
-        with arithmetic.autocast():
+        with arithmetic.autocast(), auxiliary.states(model) if auxiliary else nullcontext() as states:
             logits = model(piece.tokens, piece.lengths, read=read, loops=loops)
         targets = relabel(logits.detach(), piece.targets) if relabel else piece.targets
         loss = cross_entropy(logits, targets) / len(batch)
-        loss.backward()
         total = loss.detach() if total is None else total + loss.detach()
+        if auxiliary:
+            wanted = trim(steps[piece.rows], batch.lengths[piece.rows], model.sizes.align)
+            columns = max(1, np.count_nonzero(steps != IGNORE))
+            more = auxiliary.loss(states, torch.from_numpy(wanted).to(arithmetic.device)) / columns
+            extra = more.detach() if extra is None else extra + more.detach()
+            loss = loss + auxiliary.config.weight * more
+        loss.backward()
         answers.append((piece.rows, logits.detach().argmax(-1)))
-    return total, answers
+    return total, extra, answers
 
 
 def update(
@@ -70,8 +85,10 @@ def update(
     arithmetic: Arithmetic,
     step: int,
     seed: int,
+    auxiliary: Auxiliary | None = None,
+    steps: Int16[np.ndarray, "batch columns"] | None = None,
 ) -> StepResult:
-    """One step at `factor` times the largest learning rate."""
+    """One step at `factor` times the largest learning rate; `auxiliary` and its targets `steps` as in `gradients`."""
     for optimiser in optimisers:
         if isinstance(optimiser, SophiaG) and step % config.optimiser.hessian_every == 0:
             generator = torch.Generator().manual_seed(derived_seed("labels", seed, step))
@@ -79,8 +96,9 @@ def update(
             gradients(model, batch, loops, config, arithmetic, relabel)
             optimiser.update_hessian(len(batch))
             optimiser.zero_grad(set_to_none=True)
-    loss, answers = gradients(model, batch, loops, config, arithmetic)
-    params = [p for p in model.parameters() if p.grad is not None]
+    loss, extra, answers = gradients(model, batch, loops, config, arithmetic, None, auxiliary, steps)
+    learned = chain(model.parameters(), auxiliary.parameters() if auxiliary else ())
+    params = [p for p in learned if p.grad is not None]
     if config.clip is None:
         norm = torch.nn.utils.get_total_norm([p.grad for p in params])
     else:
@@ -90,4 +108,4 @@ def update(
             group["lr"] = group.setdefault("peak", group["lr"]) * factor
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-    return StepResult(loss, norm, answers)
+    return StepResult(loss, norm, answers, extra)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int16
 
 from algoprobe.core.errors import UsageError, outside, unknown
 from algoprobe.core.stream import SPLITS, Stream
@@ -128,6 +128,12 @@ class SearchTask:
                 f"whole numbers of shape [{len(accepted)}] or [{len(accepted)}, 1], the class with the largest logit",
             )
         return np.take_along_axis(accepted, ids.reshape(-1, 1).astype(np.int64), axis=1)[:, 0]
+
+    def intermediate(self, batch: Batch) -> dict[str, Int16[np.ndarray, "batch columns"]]:
+        """`steps_to_goal`: how far the goal is from the vertex in each column (see `intermediate.steps_to_goal`)."""
+        from .intermediate import steps_to_goal
+
+        return {"steps_to_goal": steps_to_goal(batch.source, self.config.encoding, batch.tokens.shape[1])}
 
     def baselines(self, batch: Batch) -> dict[str, Float[np.ndarray, "batch"]]:
         """Probability that each shortcut answers each row right."""
