@@ -277,9 +277,10 @@ def explain_command(arguments: list[str]) -> int:
         settings: Annotated[Settings, tyro.conf.arg(name="")]
 
     made = tyro.cli(Options, prog="algoprobe explain", args=arguments, description=ExplainOptions.__doc__)
-    from algoprobe.studies.explain import explain_runs
+    from algoprobe.studies.explain import explain_all, plan_for, subjects_of
 
-    found, tables, page = explain_runs(made.options, made.settings)
+    plan = plan_for(made.options, made.settings, subjects_of(made.options))
+    found, tables, page = explain_all(plan, made.options.workers)
     if made.options.json:
         print(json.dumps(found))
         return 0

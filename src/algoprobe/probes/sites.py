@@ -20,8 +20,8 @@ def find_sites(model: nn.Module, patterns: Iterable[str]) -> dict[str, list[str]
 
     Raises `UsageError` with the nearest name when a pattern matches nothing.
     """
-    names = [name for name, _ in model.named_modules() if name]
-    found = {pattern: fnmatch.filter(names, pattern) for pattern in patterns}
+    names = dict.fromkeys(name for name, _ in model.named_modules() if name)
+    found = {pattern: [pattern] if pattern in names else fnmatch.filter(names, pattern) for pattern in patterns}
     for pattern, matching in found.items():
         if not matching:
             raise UsageError(f"site: {pattern!r} matches no module of {type(model).__name__}.{nearest(pattern, names)}")

@@ -173,3 +173,17 @@ def directions(rows: Sequence[dict[str, Any]], model: str, direction: str) -> al
     toward = "what can be reached from it" if direction == "forward" else "what reaches it"
     subtitle = f"Share of explained inputs in which a vertex on the way takes over {toward}."
     return themed(layers, f"{model}: {direction} merges", subtitle, height=alt.Step(26))
+
+
+def direction_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """For each model and step the mean over distances of the share of inputs with a merge, by direction."""
+    places: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        place = places.setdefault((row["model"], row["step"]), {"forward": [], "backward": []})
+        place[row["direction"]].append(row["share"])
+    lines = tuple(
+        (model, step, *(number(sum(shares) / len(shares)) for shares in place.values()))
+        for (model, step), place in places.items()
+    )
+    title = "Merges into vertices on the way, by step and direction (mean over distances to the goal)"
+    return Table(title, (("", ("model", "step", "forward", "backward")),), lines)

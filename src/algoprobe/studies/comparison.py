@@ -46,33 +46,35 @@ def cells_of(folder: RunFolder) -> list[dict[str, Any]]:
     return folder.read("evaluation.json")["cells"]
 
 
-def merge_seeds(runs: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Cell by cell the mean over seeds, with Student's 95 % interval over them (one seed: Wilson's over its rows)."""
+def merge_seeds(runs: Sequence[Sequence[dict[str, Any]]], key: str = "accuracy") -> list[dict[str, Any]]:
+    """Cell by cell the mean of `key` over seeds, with Student's 95 % interval over them (one seed: Wilson's)."""
     merged = []
     for cells in zip(*runs):
         cell = dict(cells[0])
         if len(cells) > 1:
-            mean, low, high = mean_interval([c["accuracy"] for c in cells])
-            cell |= {"accuracy": mean, "low": max(0.0, low), "high": min(1.0, high), "seeds": len(cells)}
+            mean, low, high = mean_interval([c[key] for c in cells])
+            cell |= {key: mean, "low": max(0.0, low), "high": min(1.0, high), "seeds": len(cells)}
         else:
-            cell["low"], cell["high"] = wilson(cell["accuracy"] * cell["rows"], cell["rows"])
+            cell["low"], cell["high"] = wilson(cell[key] * cell["rows"], cell["rows"])
         merged.append(cell)
     return merged
 
 
-def verdicts(rows: dict[str, list[dict[str, Any]]], expected: Sequence[Expected]) -> list[dict[str, Any]]:
-    """For every expected cell that was measured: paper value, ours, band, and whether ours lies in it."""
+def verdicts(
+    rows: dict[str, list[dict[str, Any]]], expected: Sequence[Expected], key: str = "accuracy"
+) -> list[dict[str, Any]]:
+    """For every expected cell that was measured: paper value, ours (`key`), band, and whether ours lies in it."""
     found = []
     for band in expected:
         for cell in rows.get(band.row, ()):
             if (cell["axis"], cell["value"]) == (band.axis, band.value) and cell["distribution"] != "star":
-                inside = band.low <= cell["accuracy"] <= band.high
+                inside = band.low <= cell[key] <= band.high
                 found.append(
                     {
                         "trained_on": band.row,
                         "cell": band.axis if band.value is None else f"{band.axis} {band.value}",
                         "paper": band.paper,
-                        "ours": cell["accuracy"],
+                        "ours": cell[key],
                         "band": [band.low, band.high],
                         "verdict": "in the band" if inside else "outside",
                         "seeds": cell["seeds"],
@@ -111,13 +113,8 @@ def compare(
     returns what `results.json` holds. Raises `AlgoprobeError` when a run failed; what is done stays done.
     """
     from algoprobe.report import charts, figures, page, tables
-    from algoprobe.training.pool import run_jobs
 
-    jobs = {row: [job_for(preset, row, seed, options) for seed in range(options.seeds)] for row, preset in rows.items()}
-    # Seed by seed, so that a study stopped half-way has whole seeds.
-    ordered = [jobs[row][seed] for seed in range(options.seeds) for row in rows]
-    run_jobs(ordered, options.workers, Watch())
-
+    jobs = train_rows(rows, options)
     cells = {row: merge_seeds([cells_of(job.folder) for job in of_row]) for row, of_row in jobs.items()}
     found = {
         "study": name,
@@ -136,9 +133,19 @@ def compare(
     write_text(folder / "table.md", table.markdown())
     page_path = page.write([of_row[0].folder.path for of_row in jobs.values()], folder / "report")
     if not options.json:
-        show(table, found["verdicts"])
+        show([table], found["verdicts"])
         print(f"{title}: figure {folder / 'figure.png'}, page {page_path}")
     return found
+
+
+def train_rows(rows: dict[str, Preset], options: StudyOptions) -> dict[str, list[Job]]:
+    """Train and score what is missing of each row's preset over the seeds; the runs, by row and seed."""
+    from algoprobe.training.pool import run_jobs
+
+    jobs = {row: [job_for(preset, row, seed, options) for seed in range(options.seeds)] for row, preset in rows.items()}
+    # Seed by seed, so that a study stopped half-way has whole seeds.
+    run_jobs([jobs[row][seed] for seed in range(options.seeds) for row in rows], options.workers, Watch())
+    return jobs
 
 
 def job_for(preset: Preset, row: str, seed: int, options: StudyOptions) -> Job:
@@ -150,13 +157,13 @@ def job_for(preset: Preset, row: str, seed: int, options: StudyOptions) -> Job:
     return Job(f"trained on {row}, seed {seed}", preset.name, preset.scale, experiment, folder)
 
 
-def show(table: Table, found: Sequence[dict[str, Any]]) -> None:
-    """Print the table, then for each expected cell paper value, ours, band and verdict."""
+def show(tables: Sequence[Table], found: Sequence[dict[str, Any]]) -> None:
+    """Print tables, then for each expected cell paper value, ours, band and verdict."""
     from rich.console import Console
 
     from algoprobe.report.tables import Table
 
-    columns = ("trained on", "cell", "paper", "ours", "band", "seeds", "verdict")
+    columns = ("model", "cell", "paper", "ours", "band", "seeds", "verdict")
     rows = tuple(
         (
             v["trained_on"],
@@ -169,6 +176,7 @@ def show(table: Table, found: Sequence[dict[str, Any]]) -> None:
         )
         for v in found
     )
+    verdict = (Table("Paper (at its own size) and ours", (("", columns),), rows),) if rows else ()
     console = Console()
-    console.print(table.rich())
-    console.print(Table("Paper (at its own size) and ours", (("", columns),), rows).rich())
+    for table in (*tables, *verdict):
+        console.print(table.rich())

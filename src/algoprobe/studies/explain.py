@@ -57,9 +57,9 @@ def subjects_of(options: ExplainOptions) -> tuple[Subject, ...]:
     return tuple(found)
 
 
-def plan_for(options: ExplainOptions, settings: Settings, subjects: Sequence[Subject] | None = None) -> Plan:
+def plan_for(options: ExplainOptions, settings: Settings, subjects: Sequence[Subject]) -> Plan:
     """Cells, rows and folder; every mistake of the caller is found here, before any work."""
-    subjects = tuple(subjects or subjects_of(options))
+    subjects = tuple(subjects)
     on = tuple(part for part in options.on.split(",") if part)
     values = parse_numbers("at", options.at) if options.at else []
     works, skipped = [], {}
@@ -117,7 +117,10 @@ def kept_records(plan: Plan) -> dict[tuple[Any, ...], dict[str, Any]]:
             raise AlgoprobeError(f"{plan.folder} holds circuits of other models or settings; name another --out")
     else:
         folder.write("plan.json", about)
-    return {key(record): record for record in read_json_lines(folder.file("inputs.jsonl"))}
+    records = read_json_lines(folder.file("inputs.jsonl"))
+    # Without the torn line that a killed process may have left, so that more can be added.
+    write_text(folder.file("inputs.jsonl"), "".join(json.dumps(record) + "\n" for record in records))
+    return {key(record): record for record in records}
 
 
 def run(plan: Plan, workers: int) -> list[dict[str, Any]]:
@@ -288,25 +291,22 @@ def direction_rows(plan: Plan, records: Sequence[dict[str, Any]]) -> list[dict[s
     return found
 
 
-def explain_runs(options: ExplainOptions, settings: Settings) -> tuple[dict[str, Any], list[Table], Path]:
-    """The `explain --json` object, its tables, and the page.
+def explain_all(plan: Plan, workers: int) -> tuple[dict[str, Any], list[Table], Path]:
+    """The `explain --json` object of a plan, its tables, and the page.
 
-    Writes `results.json`, `table.md`, `index.html` and `circuits/` into the folder.
+    Writes `results.json`, `table.md`, `index.html` and `circuits/` into the plan's folder.
     """
-    plan = plan_for(options, settings)
-    records = run(plan, options.workers)
+    records = run(plan, workers)
     cells, sensitivity = cells_of(plan, records), sensitivity_of(plan, records)
     found = {
-        "settings": to_dict(settings),
+        "settings": to_dict(plan.settings),
         "models": [{"model": s.name, "label": s.label, "cells": cells[s.label]} for s in plan.subjects],
         "sensitivity": sensitivity,
         "directions": direction_rows(plan, records),
         "folder": str(plan.folder),
     }
     tables = [shown.explained_table(label, of_model) for label, of_model in cells.items()]
-    tables += [
-        shown.merges_table(label, of_model) for label, of_model in cells.items() if any(c["merges"] for c in of_model)
-    ]
+    tables += [shown.merges_table(label, mine) for label, mine in cells.items() if any(c["merges"] for c in mine)]
     tables += [shown.sensitivity_table(sensitivity)] if sensitivity else []
     write_json(plan.folder / "results.json", found)
     write_text(plan.folder / "table.md", "\n".join(table.markdown() for table in tables))

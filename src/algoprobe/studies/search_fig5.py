@@ -7,11 +7,21 @@ trained in minutes on one core. Paper scale: n = 128 and the models of Figure 2.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from algoprobe.core.errors import unknown
+from algoprobe.core.files import write_json, write_text
+from algoprobe.options import ExplainOptions
+from algoprobe.probes.circuit_settings import Settings
 from algoprobe.training.config import CurriculumConfig, Experiment, OptimiserConfig, TrainConfig
 
-from .registry import preset
+from .comparison import Expected, merge_seeds, show, train_rows, verdicts
+from .registry import StudyOptions, find_preset, preset, study
 from .search_fig2 import paper, trained_on
+
+if TYPE_CHECKING:
+    from algoprobe.training.pool import Job
 
 
 def onehot() -> Experiment:
@@ -54,3 +64,147 @@ def search_onehot_naive() -> Experiment:
 def search_onehot_small() -> Experiment:
     """The same model and budget on balanced graphs of lookahead up to 3."""
     return trained_on(onehot(), lookahead=3)
+
+
+ROWS = {
+    "laptop": {
+        "naive": "search-onehot-naive",
+        "balanced": "search-onehot",
+        "small-lookahead": "search-onehot-small",
+    },
+    "paper": {"naive": "search-paper-naive", "balanced": "search-paper", "small-lookahead": "search-paper-small"},
+}
+CONTROL = "untrained"
+INPUTS = 100
+"""Inputs a cell, as in the paper."""
+
+FINDING = "Saparov et al., Figure 5 (n = 128): the smallest legible value of the row, and the control's range"
+
+
+def bands(lookaheads: int) -> tuple[Expected, ...]:
+    """The balanced row lies at 0.92 or more and the control at 0.05 or less, at every lookahead and on naive rows."""
+    cells = [("naive", None), *(("lookahead", l) for l in range(1, lookaheads + 1))]
+    return tuple(
+        Expected(row, axis, value, text, low, high, FINDING)
+        for row, text, low, high in (("balanced", "≥ 0.92", 0.92, 1.0), (CONTROL, "≤ 0.05", 0.0, 0.05))
+        for axis, value in cells
+    )
+
+
+def explained(
+    options: StudyOptions, folder: Path, models: tuple[str, ...], control: bool, at: str
+) -> tuple[dict, dict]:
+    """Train what is missing and explain it: the `explain --json` object, and the runs by row and seed."""
+    from .circuits import Subject
+    from .explain import explain_all, plan_for
+
+    presets = ROWS[options.scale]
+    for row in models:
+        if row not in presets:
+            raise unknown("models", row, presets)
+    jobs = train_rows({row: find_preset(presets[row]) for row in models}, options)
+    subjects = [
+        Subject(label_of(row, seed), str(job.folder.path))
+        for row, of_row in jobs.items()
+        for seed, job in enumerate(of_row)
+    ]
+    if control:
+        # The control is the first row's own start: same sizes, same seeds, no training.
+        first = next(iter(jobs.values()))
+        subjects += [
+            Subject(label_of(CONTROL, seed), str(job.folder.path), "untrained") for seed, job in enumerate(first)
+        ]
+    on = "balanced" if at else ""
+    asked = ExplainOptions((), on=on, at=at, rows=INPUTS, workers=options.workers, out=folder / "circuits")
+    found, _, _ = explain_all(plan_for(asked, Settings(), subjects), options.workers)
+    return found, jobs
+
+
+def label_of(row: str, seed: int) -> str:
+    """What a row's model of one seed is called."""
+    return f"{row}, seed {seed}"
+
+
+def over_seeds(found: dict[str, Any], row: str, seeds: int, key: str) -> list[dict[str, Any]]:
+    """A row's cells with the mean of `key` over its seeds."""
+    cells = {model["label"]: model["cells"] for model in found["models"]}
+    return merge_seeds([cells[label_of(row, seed)] for seed in range(seeds)], key)
+
+
+@study("search-fig5")
+def search_fig5(options: StudyOptions) -> dict[str, Any]:
+    """How many answers path merging explains, for what a model was trained on (the search paper's Figure 5)."""
+    from algoprobe.report import explained as shown
+
+    folder, models = options.out / "search-fig5", options.models or tuple(ROWS[options.scale])
+    found, jobs = explained(options, folder, models, control=True, at="")
+    rows = (*models, CONTROL)
+    shares = {row: over_seeds(found, row, options.seeds, "explained") for row in rows}
+    accuracy = {row: over_seeds(found, row, options.seeds, "accuracy") for row in rows}
+    results = {
+        "study": "search-fig5",
+        "scale": options.scale,
+        "seeds": options.seeds,
+        "rows": [{"trained_on": row, "explained": shares[row], "accuracy": accuracy[row]} for row in rows],
+        "verdicts": verdicts(shares, bands(max(c["value"] or 0 for c in shares[rows[0]])), "explained"),
+        **about(jobs),
+    }
+    tables = [
+        shown.matrix_of(shares, "explained", "Share of answers that path merging explains"),
+        shown.matrix_of(accuracy, "accuracy", "Accuracy on the same inputs"),
+    ]
+    charts = {
+        "figure": shown.shares(shares, "explained", "Answers that path merging explains"),
+        "maximal": shown.shares(shares, "maximal", "Merges that double the path (first seed)"),
+    }
+    finish(folder, results, tables, charts, options)
+    return results
+
+
+@study("search-directions")
+def search_directions(options: StudyOptions) -> dict[str, Any]:
+    """In which layers merges run forward from a vertex or backward from the goal (the search paper's A.12)."""
+    from algoprobe.report import explained as shown
+
+    folder = options.out / "search-directions"
+    models = options.models or ("balanced", "small-lookahead")
+    deepest = find_preset(ROWS[options.scale]["balanced"]).make().task.lookahead_max
+    # The paper looks at lookahead 9 of 20; a row of the largest lookahead may leave no vertex id to patch with.
+    found, jobs = explained(options, folder, models, control=False, at=str(deepest - 1))
+    results = {
+        "study": "search-directions",
+        "scale": options.scale,
+        "seeds": options.seeds,
+        "lookahead": deepest - 1,
+        "rows": found["directions"],
+        **about(jobs),
+    }
+    charts = {
+        f"{row}-{seed}-{direction}": shown.directions(found["directions"], label_of(row, seed), direction)
+        for row in models
+        for seed in range(options.seeds)
+        for direction in ("forward", "backward")
+    }
+    finish(folder, results, [shown.direction_table(found["directions"])], charts, options)
+    return results
+
+
+def about(jobs: dict[str, list[Job]]) -> dict[str, Any]:
+    """What the runs cost and where they were made."""
+    return {
+        "examples": {row: of_row[0].folder.record["examples"] for row, of_row in jobs.items()},
+        "cpu_seconds": {row: [job.folder.record["cpu_seconds"] for job in of_row] for row, of_row in jobs.items()},
+        "machine": next(iter(jobs.values()))[0].folder.record["machine"]["class"],
+    }
+
+
+def finish(folder: Path, results: dict[str, Any], tables: list, charts: dict, options: StudyOptions) -> None:
+    """Write results, tables and figures; print them."""
+    from algoprobe.report import figures
+
+    write_json(folder / "results.json", results)
+    write_text(folder / "table.md", "\n".join(table.markdown() for table in tables))
+    figures.save_all(charts, folder)
+    if not options.json:
+        show(tables, results.get("verdicts", []))
+        print(f"{results['study']}: figures and circuits in {folder}")
