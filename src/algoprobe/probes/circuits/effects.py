@@ -1,8 +1,7 @@
 """What each attention weight does to the answer and to the final copies (steps 2 and 4 of the method).
 
-One weight at a time is set to zero, or raised ("maxed"); later steps run again, earlier ones stay. A perturbed weight
-(a, b) changes column a of its own step alone, so of that step only this column is computed again, and in the last step
-only the answer's column is. All perturbations of a step run side by side.
+One weight at a time is set to zero, or raised ("maxed"); later steps run again, earlier ones stay. All perturbations of
+a step run side by side, and none computes more than it changes (see `passes`).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from ..circuit_settings import Settings
 from .layout import Layout
+from .passes import FinalStep, run_on
 from .stack import Pass, Stack
 
 ZEROED, MAXED = 0, 1
@@ -67,17 +67,16 @@ def measure(stack: Stack, layout: Layout, settings: Settings) -> Measured:
     T, H, n = stack.steps, stack.heads, layout.columns
     logit_drop = torch.zeros(T, 2, H, n, n)
     source_drop, destination_drop = torch.zeros(2, T - 1, 2, H, n, n, H, n)
-    watch = FinalProducts(stack, base, settings)
+    watch = FinalStep(stack, base, settings)
     for step in range(T):
         where, change = perturbations(base, step, settings, only_last=step == T - 1)
         for part in torch.arange(len(change)).split(max(1, COLUMNS_AT_ONCE // n)):
             at = tuple(index[part] for index in where)
             rows = perturbed_columns(stack, base, step, at, change[part], settings)
-            if step == T - 1:
-                logits = stack.leave(rows[:, None])[:, -1]
-            else:
-                logits, source, destination = run_on(stack, base, step, at[2], rows, watch)
+            if step < T - 1:
+                rows, source, destination = run_on(stack, base, step, at[2], rows, watch)
                 source_drop[step][at], destination_drop[step][at] = source.cpu(), destination.cpu()
+            logits = stack.leave(rows[:, None])[:, -1]
             logit_drop[step][at] = (base.logits[answer] - logits[:, answer]).cpu()
     found = (logit_drop.numpy(), source_drop.numpy(), destination_drop.numpy())
     effects = Effects(answer, float(base.logits[answer]), *found)
@@ -110,57 +109,3 @@ def perturbed_columns(
         mine = head == h
         middle[mine] += (z[mine] - moment.z[h, a[mine]]) @ outward[:, h].T
     return middle + block.mlp(block.norm2(middle[:, None]))[:, 0]
-
-
-class FinalProducts:
-    """The last step's products between the answer's column and every other, and how far a perturbed state lowers them.
-
-    With `bound` "log-weight" it is the log attention weight, biases and all, in place of the unscaled product.
-    """
-
-    def __init__(self, stack: Stack, base: Pass, settings: Settings) -> None:
-        self.stack, self.final = stack, base.moments[-1]
-        self.block, self.log_weight = stack.block(stack.steps - 1), settings.bound == "log-weight"
-        maps, u = stack.product_maps(stack.steps - 1), self.final.attn_in
-        self.from_answer = torch.einsum("d,hde->eh", u[-1], maps)
-        self.to_answer = torch.einsum("hde,be->dhb", maps, u)
-        self.products = (u @ self.from_answer).T
-        scores = (self.final.q[:, -1:] @ self.final.k.transpose(1, 2))[:, 0] / stack.head_width**0.5
-        self.log_weights = scores.log_softmax(-1)
-        # For each column the log of what all other columns add to the softmax's denominator.
-        alone = torch.eye(scores.shape[1], dtype=torch.bool, device=scores.device)
-        self.others = scores[:, None].masked_fill(alone, -torch.inf).logsumexp(-1)
-
-    def drops(self, x: Float[Tensor, "batch columns width"]) -> tuple[Tensor, Tensor]:
-        """Falls `[batch, heads, columns]` with only the source's side, and only the answer's side, taken from x."""
-        u = self.block.norm1(x)
-        if not self.log_weight:
-            source, destination = (
-                (u @ self.from_answer).transpose(1, 2),
-                torch.einsum("pd,dhb->phb", u[:, -1], self.to_answer),
-            )
-            return self.products - source, self.products - destination
-        root = self.stack.head_width**0.5
-        k, q = (self._split(layer) for layer in (self.block.attn.key(u), self.block.attn.query(u[:, -1:])))
-        source = (k @ self.final.q[:, -1, :, None])[..., 0] / root
-        destination = (q @ self.final.k.transpose(1, 2))[:, :, 0] / root
-        lowered = -torch.nn.functional.softplus(self.others - source)
-        return self.log_weights - lowered, self.log_weights - destination.log_softmax(-1)
-
-    def _split(self, x: Tensor) -> Float[Tensor, "batch heads _ head_width"]:
-        return x.unflatten(-1, (self.stack.heads, -1)).transpose(1, 2)
-
-
-def run_on(
-    stack: Stack, base: Pass, step: int, a: Tensor, rows: Float[Tensor, "batch width"], watch: FinalProducts
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits and falls of the final products when column `a` left step `step` as `rows`, and all else unperturbed."""
-    x = base.moments[step].resid_post.expand(len(rows), -1, -1).clone()
-    x[torch.arange(len(rows)), a] = rows
-    mask = stack.mask(x.shape[1])
-    for later in range(step + 1, stack.steps - 1):
-        x = stack.block(later)(stack.enter(later, x, base.embedded), mask, x.shape[1])
-    x = stack.enter(stack.steps - 1, x, base.embedded)
-    source, destination = watch.drops(x)
-    last = stack.block(stack.steps - 1)(x, None, 1)
-    return stack.leave(last)[:, -1], source, destination
