@@ -70,7 +70,7 @@ def test_help_of_everything(capsys):
         (["train", "search-paper", "--train.optimiser.lr", "inf"], "train.optimiser.lr: inf"),
         (["train", "search-paper", "--train.device", "cpu:3"], "device: 'cpu:3' is unknown"),
         (["report"], "name at least one run"),
-        (["study", "search-fig3"], "Did you mean 'search-fig2'?"),
+        (["study", "search-fig22"], "Did you mean 'search-fig2'?"),
         (["study", "search-fig2", "--models", "balnced"], "models: 'balnced' is unknown"),
         (["study", "search-fig2", "--seeds", "0"], "seeds: 0 is not possible"),
         (["bench", "sampilng"], "Did you mean 'sampling'?"),
