@@ -14,8 +14,8 @@ from .verdict import name, number
 
 
 def between(low: float, high: float) -> str:
-    """An interval, as in `0.92–0.99`."""
-    return f"{number(low)}–{number(high)}"
+    """An interval, as in `0.92–0.99`; its ends are rounded as they are, since 0 and 1 mean nothing special here."""
+    return f"{low:.2f}–{high:.2f}"
 
 
 def inputs_of(cells: Sequence[dict[str, Any]]) -> str:

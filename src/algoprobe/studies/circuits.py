@@ -68,7 +68,10 @@ def subject_for(name: str, loops: int | None) -> Subject:
         raise UsageError(f"run: {name} is trained on {experiment.task.kind!r}; allowed: runs of the search task")
     if not folder.has("model.safetensors"):
         raise UsageError(f"run: {name} has no weights yet; allowed: runs that have trained")
-    return Subject(name.removeprefix("zoo:"), name, loops=loops)
+    # Of runs/PRESET/DIGEST the preset's name says more.
+    path = folder.path.resolve()
+    label = path.parent.name if path.name == digest(experiment) else path.name
+    return Subject(label, name, loops=loops)
 
 
 @lru_cache(maxsize=4)

@@ -227,7 +227,8 @@ def standing(operation: dict[str, Any]) -> str:
 def heading(reading: Reading) -> list[str]:
     """The title in pieces: which row, what was answered, whether it is explained, how many operations."""
     circuit, kept = reading.circuit, sum(op["kept"] for op in reading.operations)
-    where = [str(circuit[key]) if key == "cell" else f"row {circuit[key]}" for key in ("cell", "row") if key in circuit]
+    where = [str(circuit[key]) for key in ("model", "cell") if key in circuit]
+    where += [f"row {circuit['row']}"] if "row" in circuit else []
     count, missing = len(reading.operations), [str(v) for v in reading.path if v not in reading.known(reading.root)]
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
     lack = f": its column never knows {', '.join(missing[:3])}{more}" if missing else ""
