@@ -108,15 +108,20 @@ def drawing_name(label: str, cell: Cell, row: int) -> str:
 
 
 def kept_records(plan: Plan) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """What an earlier, perhaps stopped, run of the same plan left. Raises `AlgoprobeError` on another plan's folder."""
-    about = {"subjects": [[s.label, s.identity] for s in plan.subjects], "settings": to_dict(plan.settings)}
-    about["sensitivity"] = plan.works[0].sensitivity
+    """What earlier, perhaps stopped, runs into the same folder left.
+
+    Raises `AlgoprobeError` when the folder was made with other settings, or from another model of the same label.
+    """
     folder = RunFolder(plan.folder)
+    about = {"settings": to_dict(plan.settings), "sensitivity": plan.works[0].sensitivity}
+    models = {subject.label: subject.identity for subject in plan.subjects}
     if folder.has("plan.json"):
-        if folder.read("plan.json") != about:
+        before = folder.read("plan.json")
+        known = before.pop("models", {})
+        if before != about or any(known.get(label, identity) != identity for label, identity in models.items()):
             raise AlgoprobeError(f"{plan.folder} holds circuits of other models or settings; name another --out")
-    else:
-        folder.write("plan.json", about)
+        models = known | models
+    folder.write("plan.json", about | {"models": models})
     records = read_json_lines(folder.file("inputs.jsonl"))
     # Without the torn line that a killed process may have left, so that more can be added.
     write_text(folder.file("inputs.jsonl"), "".join(json.dumps(record) + "\n" for record in records))
