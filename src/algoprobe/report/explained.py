@@ -72,6 +72,16 @@ def matrix_of(models: Mapping[str, Sequence[dict[str, Any]]], key: str, title: s
     return Table(title, (("", ("model", *columns)),), tuple(rows))
 
 
+def baselines_table(models: Mapping[str, Sequence[dict[str, Any]]]) -> Table:
+    """Chance, the best shortcut and the number of inputs in every cell, which models of one size share."""
+    found = {name(cell): cell for cells in models.values() for cell in cells}
+    rows = tuple(
+        (label, *(number(cell[key]) if key != "rows" else str(cell[key]) for cell in found.values()))
+        for label, key in (("chance", "chance"), ("best shortcut", "shortcut"), ("inputs a model and seed", "rows"))
+    )
+    return Table("On the same inputs", (("", ("", *found)),), rows)
+
+
 def sensitivity_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Explained share under other thresholds and readings: a row for each setting, a column for each model."""
     models, settings = (list(dict.fromkeys(row[key] for row in rows)) for key in ("model", "setting"))

@@ -46,16 +46,16 @@ def cells_of(folder: RunFolder) -> list[dict[str, Any]]:
     return folder.read("evaluation.json")["cells"]
 
 
-def merge_seeds(runs: Sequence[Sequence[dict[str, Any]]], key: str = "accuracy") -> list[dict[str, Any]]:
-    """Cell by cell the mean of `key` over seeds, with Student's 95 % interval over them (one seed: Wilson's)."""
+def merge_seeds(runs: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Cell by cell the mean over seeds, with Student's 95 % interval over them (one seed: Wilson's over its rows)."""
     merged = []
     for cells in zip(*runs):
         cell = dict(cells[0])
         if len(cells) > 1:
-            mean, low, high = mean_interval([c[key] for c in cells])
-            cell |= {key: mean, "low": max(0.0, low), "high": min(1.0, high), "seeds": len(cells)}
+            mean, low, high = mean_interval([c["accuracy"] for c in cells])
+            cell |= {"accuracy": mean, "low": max(0.0, low), "high": min(1.0, high), "seeds": len(cells)}
         else:
-            cell["low"], cell["high"] = wilson(cell[key] * cell["rows"], cell["rows"])
+            cell["low"], cell["high"] = wilson(cell["accuracy"] * cell["rows"], cell["rows"])
         merged.append(cell)
     return merged
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from algoprobe.core.errors import unknown
 from algoprobe.core.files import write_json, write_text
+from algoprobe.core.statistics import mean_interval
 from algoprobe.options import ExplainOptions
 from algoprobe.probes.circuit_settings import Settings
 from algoprobe.training.config import AuxiliaryConfig, CurriculumConfig, Experiment, OptimiserConfig, TrainConfig
 
-from .comparison import Expected, merge_seeds, show, train_rows, verdicts
+from .comparison import Expected, show, train_rows, verdicts
 from .registry import StudyOptions, find_preset, preset, study
 from .search_fig2 import paper, trained_on
 
@@ -125,11 +126,9 @@ def explained(
         for seed, job in enumerate(of_row)
     ]
     if control:
-        # The control is the first row's own start: same sizes, same seeds, no training.
-        first = next(iter(jobs.values()))
-        subjects += [
-            Subject(label_of(CONTROL, seed), str(job.folder.path), "untrained") for seed, job in enumerate(first)
-        ]
+        # One control is enough, since nothing of it is ever explained: the start of the first row's first run.
+        first = next(iter(jobs.values()))[0]
+        subjects.append(Subject(label_of(CONTROL, 0), str(first.folder.path), "untrained"))
     on = "balanced" if at else ""
     asked = ExplainOptions((), on=on, at=at, rows=INPUTS, workers=options.workers, out=folder / "circuits")
     found, _, _ = explain_all(plan_for(asked, Settings(), subjects), options.workers)
@@ -141,10 +140,23 @@ def label_of(row: str, seed: int) -> str:
     return f"{row}, seed {seed}"
 
 
-def over_seeds(found: dict[str, Any], row: str, seeds: int, key: str) -> list[dict[str, Any]]:
-    """A row's cells with the mean of `key` over its seeds."""
+SHARES = (("explained", "low", "high"), *((key, f"{key}_low", f"{key}_high") for key in ("accuracy", "maximal")))
+"""What is averaged over seeds, and the ends of its interval."""
+
+
+def over_seeds(found: dict[str, Any], row: str, seeds: int) -> list[dict[str, Any]]:
+    """A row's cells with means over its seeds and Student's intervals over them (one seed: as they are)."""
     cells = {model["label"]: model["cells"] for model in found["models"]}
-    return merge_seeds([cells[label_of(row, seed)] for seed in range(seeds)], key)
+    merged = []
+    for group in zip(*(cells[label_of(row, seed)] for seed in range(seeds))):
+        cell = dict(group[0]) | {"seeds": seeds}
+        for key, low, high in SHARES if seeds > 1 else ():
+            values = [one[key] for one in group if one[key] is not None]
+            if values:
+                mean, below, above = mean_interval(values)
+                cell |= {key: mean, low: max(0.0, below), high: min(1.0, above)}
+        merged.append(cell)
+    return merged
 
 
 @study("search-fig5")
@@ -152,26 +164,29 @@ def search_fig5(options: StudyOptions) -> dict[str, Any]:
     """How many answers path merging explains, for what a model was trained on (the search paper's Figure 5)."""
     from algoprobe.report import explained as shown
 
-    folder, models = options.out / "search-fig5", options.models or tuple(ROWS[options.scale])
+    folder, models = options.out / "search-fig5", options.models or ("naive", "balanced", "small-lookahead")
     found, jobs = explained(options, folder, models, control=True, at="")
     rows = (*models, CONTROL)
-    shares = {row: over_seeds(found, row, options.seeds, "explained") for row in rows}
-    accuracy = {row: over_seeds(found, row, options.seeds, "accuracy") for row in rows}
+    seeds = dict.fromkeys(models, options.seeds) | {CONTROL: 1}
+    cells = {row: over_seeds(found, row, seeds[row]) for row in rows}
     results = {
         "study": "search-fig5",
         "scale": options.scale,
         "seeds": options.seeds,
-        "rows": [{"trained_on": row, "explained": shares[row], "accuracy": accuracy[row]} for row in rows],
-        "verdicts": verdicts(shares, bands(max(c["value"] or 0 for c in shares[rows[0]])), "explained"),
+        "rows": [{"trained_on": row, "cells": of_row} for row, of_row in cells.items()],
+        "verdicts": verdicts(cells, bands(max(c["value"] or 0 for c in cells[rows[0]])), "explained"),
         **about(jobs),
     }
     tables = [
-        shown.matrix_of(shares, "explained", "Share of answers that path merging explains"),
-        shown.matrix_of(accuracy, "accuracy", "Accuracy on the same inputs"),
+        shown.matrix_of(cells, "explained", "Share of answers that path merging explains"),
+        shown.matrix_of(cells, "maximal", "Share of merges that double the path"),
+        shown.matrix_of(cells, "accuracy", "Accuracy on the same inputs"),
+        shown.baselines_table(cells),
     ]
     charts = {
-        "figure": shown.shares(shares, "explained", "Answers that path merging explains"),
-        "maximal": shown.shares(shares, "maximal", "Merges that double the path (first seed)"),
+        "figure": shown.shares(cells, "explained", "Answers that path merging explains"),
+        "maximal": shown.shares(cells, "maximal", "Merges that double the path"),
+        "accuracy": shown.shares(cells, "accuracy", "Accuracy on the same inputs"),
     }
     finish(folder, results, tables, charts, options)
     return results
