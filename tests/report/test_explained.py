@@ -40,7 +40,7 @@ def test_a_matrix_has_every_model_and_cell():
 def test_the_chart_has_a_mark_for_each_share():
     spec = shown.shares(MODELS, "explained", "shares").to_dict()
     marks = spec["data"]["values"]
-    assert [(m["model"], m["share"]) for m in marks] == [
+    assert [(m["down"], m["value"]) for m in marks] == [
         ("balanced", 0.96),
         ("balanced", 0.9),
         ("untrained", 0.0),
@@ -59,11 +59,11 @@ ROWS = [
 def test_directions_are_averaged_over_distances_and_drawn_by_distance():
     assert shown.direction_table(ROWS).rows == (("m", "layer 1", "0.30", "1.00"), ("m", "layer 2", "0.30", "1.00"))
     spec = shown.directions(ROWS, "m", "forward").to_dict()
-    assert [(v["step"], v["distance"]) for v in spec["data"]["values"]] == [
-        ("layer 1", 0),
-        ("layer 1", 1),
-        ("layer 2", 0),
-        ("layer 2", 1),
+    assert [(v["down"], v["across"]) for v in spec["data"]["values"]] == [
+        ("layer 2", "0"),
+        ("layer 2", "1"),
+        ("layer 1", "0"),
+        ("layer 1", "1"),
     ]
 
 

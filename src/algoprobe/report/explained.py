@@ -7,9 +7,8 @@ from typing import Any
 
 import altair as alt
 
-from .lenses import SHADES
+from .lenses import heat_map
 from .tables import Table
-from .theme import INK, themed
 from .verdict import name, number
 
 
@@ -98,91 +97,31 @@ def sensitivity_table(rows: Sequence[dict[str, Any]]) -> Table:
 def shares(models: Mapping[str, Sequence[dict[str, Any]]], key: str, title: str) -> alt.LayerChart:
     """`explained`, `maximal` or `accuracy` of each model (row) in each cell (column), by colour and number."""
     points = [
-        {
-            "model": label,
-            "cell": name(cell),
-            "share": cell[key],
-            "text": number(cell[key]),
-            "accuracy": cell["accuracy"],
-            "rows": cell["rows"],
-        }
+        # All cells but one are balanced ones.
+        {"model": label, "cell": name(cell).removeprefix("balanced "), "share": cell[key]}
         for label, cells in models.items()
         for cell in cells
-        if cell[key] is not None
     ]
-    columns = list(dict.fromkeys(name(cell) for cells in models.values() for cell in cells))
-    quiet = {"domain": False, "ticks": False, "labelOverlap": False}
-    lines = max((len(column.split()) for column in columns), default=1)
-    x = alt.X(
-        "cell:N",
-        sort=columns,
-        title="inputs",
-        scale=alt.Scale(domain=columns, paddingInner=0.04),
-        axis=alt.Axis(
-            orient="top",
-            labelAngle=0,
-            labelExpr="split(datum.label, ' ')",
-            labelPadding=5 + 13 * (lines - 1),
-            **quiet,
-        ),
-    )
-    y = alt.Y(
-        "model:N",
-        sort=list(models),
-        title=None,
-        scale=alt.Scale(domain=list(models), paddingInner=0.06),
-        axis=alt.Axis(labelLimit=220, **quiet),
-    )
-    colour = alt.Color(
-        "share:Q",
-        title=f"share {key}",
-        scale=alt.Scale(domain=[0, 1], range=list(SHADES)),
-        legend=alt.Legend(orient="bottom", gradientLength=160, gradientThickness=10, tickCount=3, format=".1f"),
-    )
-    tooltip = [
-        alt.Tooltip("model:N"),
-        alt.Tooltip("cell:N"),
-        alt.Tooltip("share:Q", title=key, format=".3f"),
-        alt.Tooltip("accuracy:Q", format=".3f"),
-        alt.Tooltip("rows:Q", title="inputs"),
-    ]
-    chart = alt.Chart(alt.Data(values=points))
-    ink = alt.condition("datum.share > 0.6", alt.value("white"), alt.value(INK))
-    return themed(
-        alt.layer(
-            chart.mark_rect(cornerRadius=3).encode(x=x, y=y, color=colour, tooltip=tooltip),
-            chart.mark_text(fontSize=12, fontWeight=600).encode(x=x, y=y, text="text:N", color=ink),
-        ),
-        title,
-        inputs_of([cell for cells in models.values() for cell in cells]) + ".",
-        height=alt.Step(34),
-    )
+    every = [cell for cells in models.values() for cell in cells]
+    return heat_map(points, "model", "cell", "share", title, f"{inputs_of(every)}; {seeds_of(every)}.")
+
+
+def seeds_of(cells: Sequence[dict[str, Any]]) -> str:
+    """How many training seeds stand behind each cell."""
+    counts = sorted({cell.get("seeds", 1) for cell in cells})
+    return f"training seeds: {', '.join(map(str, counts))}"
 
 
 def directions(rows: Sequence[dict[str, Any]], model: str, direction: str) -> alt.LayerChart:
     """How often a step merges something into a vertex, by the vertex's distance to the goal (appendix A.12)."""
     mine = [row for row in rows if (row["model"], row["direction"]) == (model, direction)]
-    steps = list(dict.fromkeys(row["step"] for row in mine))
-    points = [row | {"text": number(row["share"])} for row in mine]
-    quiet = {"domain": False, "ticks": False, "labelOverlap": False}
-    x = alt.X("distance:O", title="distance to the goal", axis=alt.Axis(labelAngle=0, **quiet))
-    y = alt.Y("step:N", sort=steps[::-1], title=None, axis=alt.Axis(**quiet))
-    colour = alt.Color(
-        "share:Q",
-        title="share of inputs",
-        scale=alt.Scale(domain=[0, 1], range=list(SHADES)),
-        legend=alt.Legend(orient="bottom", gradientLength=160, gradientThickness=10, tickCount=3, format=".1f"),
-    )
-    chart = alt.Chart(alt.Data(values=points))
-    ink = alt.condition("datum.share > 0.6", alt.value("white"), alt.value(INK))
-    tooltip = [alt.Tooltip("step:N"), alt.Tooltip("distance:O"), alt.Tooltip("share:Q", format=".3f"), "rows:Q"]
-    layers = alt.layer(
-        chart.mark_rect(cornerRadius=2).encode(x=x, y=y, color=colour, tooltip=tooltip),
-        chart.mark_text(fontSize=11).encode(x=x, y=y, text="text:N", color=ink),
-    )
+    # The last step on top, as in drawings of circuits.
+    steps = list(dict.fromkeys(row["step"] for row in mine))[::-1]
+    mine.sort(key=lambda row: steps.index(row["step"]))
+    points = [row | {"distance to the goal": row["distance"]} for row in mine]
     toward = "what can be reached from it" if direction == "forward" else "what reaches it"
     subtitle = f"Share of explained inputs in which a vertex on the way takes over {toward}."
-    return themed(layers, f"{model}: {direction} merges", subtitle, height=alt.Step(26))
+    return heat_map(points, "step", "distance to the goal", "share", f"{model}: {direction} merges", subtitle)
 
 
 def direction_table(rows: Sequence[dict[str, Any]]) -> Table:
