@@ -34,7 +34,8 @@ def test_the_path_merger_is_explained_and_the_contract_holds(tmp_path):
     assert cell["low"] == pytest.approx(0.342, abs=1e-3) and cell["high"] == 1.0
     assert 0 < cell["chance"] < 1 and cell["chance"] <= cell["shortcut"]
     assert set(cell) == {
-        "axis", "value", "distribution", "explained", "low", "high", "maximal", "maximal_low", "maximal_high", "merges",
+        "axis", "value", "distribution", "explained", "low", "high", "explained_right", "maximal", "maximal_low",
+        "maximal_high", "merges",
         "accuracy", "accuracy_low", "accuracy_high", "chance", "shortcut", "shortcut_name", "rows", "skipped",
         "operations",
     }  # fmt: skip

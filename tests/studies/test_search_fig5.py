@@ -51,7 +51,14 @@ def test_directions_at_toy_size(toy, tmp_path):
 
 def test_means_over_seeds_leave_out_seeds_without_merges():
     def cell(explained, maximal):
-        shares = {"explained": explained, "low": 0.0, "high": 1.0, "accuracy": 1.0, "maximal": maximal}
+        shares = {
+            "explained": explained,
+            "explained_right": explained,
+            "low": 0.0,
+            "high": 1.0,
+            "accuracy": 1.0,
+            "maximal": maximal,
+        }
         return shares | {f"{key}_{end}": 0.5 for key in ("accuracy", "maximal") for end in ("low", "high")}
 
     models = [{"label": f"a, seed {k}", "cells": [cell(e, m)]} for k, (e, m) in enumerate([(0.5, None), (0.7, 0.9)])]

@@ -23,13 +23,19 @@ def inputs_of(cells: Sequence[dict[str, Any]]) -> str:
     return f"{'–'.join(dict.fromkeys(str(count) for count in (counts[0], counts[-1])))} inputs a cell"
 
 
+def short(cell: dict[str, Any]) -> str:
+    """A test cell's name; nearly all are balanced ones, which need not be said."""
+    return name(cell).removeprefix("balanced ")
+
+
 def explained_table(label: str, cells: Sequence[dict[str, Any]]) -> Table:
     """A row for each test cell of one model: the explained share beside accuracy and its baselines."""
     rows = tuple(
         (
-            name(cell),
+            short(cell),
             number(cell["explained"]),
             between(cell["low"], cell["high"]),
+            number(cell["explained_right"]),
             number(cell["accuracy"]),
             between(cell["accuracy_low"], cell["accuracy_high"]),
             number(cell["chance"]),
@@ -37,30 +43,29 @@ def explained_table(label: str, cells: Sequence[dict[str, Any]]) -> Table:
         )
         for cell in cells
     )
-    columns = ("test cell", "share", "95 %", "accuracy", "95 %", "chance", "shortcut")
-    return Table(f"{label}: share of answers that path merging explains, {inputs_of(cells)}", (("", columns),), rows)
+    columns = ("test cell", "explained", "95 %", "and\nright", "accuracy", "95 %", "chance", "shortcut")
+    return Table(f"{label}: answers explained by merging of paths, {inputs_of(cells)}", (("", columns),), rows)
 
 
 def merges_table(label: str, cells: Sequence[dict[str, Any]]) -> Table:
-    """A row for each test cell of one model: how many merges there are and which share doubles the path."""
+    """A row for each test cell of one model: how many merges there are and which share is maximal, doubles the path."""
     rows = tuple(
-        (name(cell), number(cell["maximal"]), between(cell["maximal_low"], cell["maximal_high"]), str(cell["merges"]))
+        (short(cell), number(cell["maximal"]), between(cell["maximal_low"], cell["maximal_high"]), str(cell["merges"]))
         for cell in cells
         if cell["maximal"] is not None
     )
-    return Table(
-        f"{label}: share of merges that double the path", (("", ("test cell", "maximal", "95 %", "merges")),), rows
-    )
+    title = f"{label}: maximal merges, which double the path"
+    return Table(title, (("", ("test cell", "maximal", "95 %", "merges")),), rows)
 
 
 def matrix_of(models: Mapping[str, Sequence[dict[str, Any]]], key: str, title: str) -> Table:
     """One share of every model (row) in every test cell (column), with its interval where there is one."""
-    columns = list(dict.fromkeys(name(cell) for cells in models.values() for cell in cells))
+    columns = list(dict.fromkeys(short(cell) for cells in models.values() for cell in cells))
     prefix = "" if key == "explained" else f"{key}_"
     ends = (f"{prefix}low", f"{prefix}high")
     rows = []
     for label, cells in models.items():
-        found = {name(cell): cell for cell in cells}
+        found = {short(cell): cell for cell in cells}
         texts = [
             f"{number(found[c][key])} [{between(found[c][ends[0]], found[c][ends[1]])}]"
             if c in found and found[c][key] is not None
@@ -73,7 +78,7 @@ def matrix_of(models: Mapping[str, Sequence[dict[str, Any]]], key: str, title: s
 
 def baselines_table(models: Mapping[str, Sequence[dict[str, Any]]]) -> Table:
     """Chance, the best shortcut and the number of inputs in every cell, which models of one size share."""
-    found = {name(cell): cell for cells in models.values() for cell in cells}
+    found = {short(cell): cell for cells in models.values() for cell in cells}
     rows = tuple(
         (label, *(number(cell[key]) if key != "rows" else str(cell[key]) for cell in found.values()))
         for label, key in (("chance", "chance"), ("best shortcut", "shortcut"), ("inputs a model and seed", "rows"))
@@ -97,10 +102,7 @@ def sensitivity_table(rows: Sequence[dict[str, Any]]) -> Table:
 def shares(models: Mapping[str, Sequence[dict[str, Any]]], key: str, title: str) -> alt.LayerChart:
     """`explained`, `maximal` or `accuracy` of each model (row) in each cell (column), by colour and number."""
     points = [
-        # All cells but one are balanced ones.
-        {"model": label, "cell": name(cell).removeprefix("balanced "), "share": cell[key]}
-        for label, cells in models.items()
-        for cell in cells
+        {"model": label, "cell": short(cell), "share": cell[key]} for label, cells in models.items() for cell in cells
     ]
     every = [cell for cells in models.values() for cell in cells]
     return heat_map(points, "model", "cell", "share", title, f"{inputs_of(every)}; {seeds_of(every)}.")

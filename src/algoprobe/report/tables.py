@@ -11,7 +11,7 @@ from .runs import RunData
 from .verdict import WORDS, interval, name, number, shortcut, verdict
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,17 @@ class Table:
         head = (self.columns[0], *(row[0] for row in self.rows))
         return Table(self.title, (("", head),), rows, {(c - 1, r + 1): mark for (r, c), mark in self.marks.items()})
 
-    def rich(self) -> RichTable:
-        """The table for a terminal; one of runs against many test cells is turned, to fit."""
+    def rich(self) -> Group:
+        """The table for a terminal under its title; one of runs against many test cells is turned, to fit."""
         if self.foot and len(self.columns) > 8:
             return self.turned().rich()
         from rich import box
+        from rich.console import Group
         from rich.table import Table as RichTable
         from rich.text import Text
 
         colours = {"above": "green", "level": "yellow", "chance": "red"}
-        table = RichTable(
-            title=Text(self.title, style="bold"),
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-            show_edge=False,
-            collapse_padding=True,
-        )
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
         for i, (group, column) in enumerate((g, c) for g, names in self.groups for c in names):
             header = Text(f"{group}\n{column}" if group else column)
             table.add_column(header, justify="left" if i == 0 else "right", no_wrap=i == 0)
@@ -65,7 +59,8 @@ class Table:
                 table.add_section()
             styles = (colours.get(self.marks.get((r, c), ""), "") for c in range(len(row)))
             table.add_row(*(Text(text, style=style) for text, style in zip(row, styles)))
-        return table
+        # A title of the table's own would be broken to the table's width.
+        return Group(Text(self.title, style="bold"), table)
 
     def markdown(self) -> str:
         """The table in GitHub's Markdown."""

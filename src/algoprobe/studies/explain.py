@@ -83,7 +83,9 @@ def plan_for(options: ExplainOptions, settings: Settings, subjects: Sequence[Sub
         raise UsageError(
             "rows: no test row of these cells leaves a vertex id to patch with; --replacement zero needs none"
         )
+    # A folder holds one selection of cells; more rows of them go into the same one.
     made_of = [[s.label, s.identity] for s in subjects] + [to_dict(settings), options.sensitivity]
+    made_of += [[options.on, options.at, options.row]]
     return Plan(subjects, settings, tuple(works), skipped, options.out or Path("runs") / "explain" / digest(made_of))
 
 
@@ -147,7 +149,7 @@ def run(plan: Plan, workers: int) -> list[dict[str, Any]]:
                     done[key(record)] = record
                 progress.add(len(results))
             if stop.requested and progress.done < total:
-                raise Interrupted(f"{progress.done} of {total} inputs are explained and saved")
+                raise Interrupted(f"{progress.done} of {total} inputs are done and saved")
     return [done[key_of(work, row)] for work, row in wanted(plan)]
 
 
@@ -184,7 +186,7 @@ class Progress:
             self.last = now
             each = (now - self.began) / self.done
             left = clock(each * (self.total - self.done))
-            say(f"{self.done} of {self.total} inputs explained, {each:.2f} s each, {left} left")
+            say(f"{self.done} of {self.total} inputs done, {each:.2f} s each, {left} left")
 
 
 def save_drawing(folder: Path, work: Work, record: dict[str, Any], circuit: dict[str, Any]) -> None:
@@ -221,6 +223,7 @@ def cells_of(plan: Plan, records: Sequence[dict[str, Any]]) -> dict[str, list[di
                 r for r in records if key(r)[:4] == key_of(Work(subject, cell, (), (), plan.settings, False), 0)[:4]
             ]
             explained, low, high = share(mine, "explained")
+            both = sum(r["explained"] and r["correct"] for r in mine)
             accuracy, accuracy_low, accuracy_high = share(mine, "correct")
             merges = sum(r["merges"] for r in mine)
             maximal = merges - sum(r["not_maximal"] for r in mine)
@@ -233,6 +236,7 @@ def cells_of(plan: Plan, records: Sequence[dict[str, Any]]) -> dict[str, list[di
                     "explained": explained,
                     "low": low,
                     "high": high,
+                    "explained_right": both / len(mine),
                     "maximal": maximal / merges if merges else None,
                     "maximal_low": wilson(maximal, merges)[0],
                     "maximal_high": wilson(maximal, merges)[1],

@@ -150,6 +150,7 @@ def over_seeds(found: dict[str, Any], row: str, seeds: int) -> list[dict[str, An
     merged = []
     for group in zip(*(cells[label_of(row, seed)] for seed in range(seeds))):
         cell = dict(group[0]) | {"seeds": seeds}
+        cell["explained_right"] = sum(one["explained_right"] for one in group) / seeds
         for key, low, high in SHARES if seeds > 1 else ():
             values = [one[key] for one in group if one[key] is not None]
             if values:

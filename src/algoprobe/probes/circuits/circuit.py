@@ -88,6 +88,7 @@ class Circuit:
                 "source": e.operation.source,
                 "sign": e.operation.sign,
                 "drop": round(e.operation.drop, 4),
+                "lowers": list(e.operation.lowers),
                 "final": e.operation.final,
                 "direction": e.direction,
                 "causes": [

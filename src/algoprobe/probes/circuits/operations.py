@@ -26,6 +26,8 @@ class Operation:
     """1: zeroing it hurts; -1: raising it hurts (everything else attends there); 0: both."""
     drop: float
     """Largest fall of the answer's logit by either perturbation."""
+    lowers: tuple[str, ...]
+    """What makes it important: `answer` (its logit falls), `final copy` (a product falls); final copies may have none."""
     final: bool
     """Whether it is a final copy: in the last step, into the answer's column."""
 
@@ -61,6 +63,7 @@ def important(effects: Effects, settings: Settings, head_width: int) -> list[Ope
     last = len(effects.logit_drop) - 1
     for step, drops in enumerate(effects.logit_drop):
         positive, negative = _listed(drops, settings.alpha, filled=True)
+        by_answer, by_copy = positive | negative, np.zeros_like(positive)
         final = np.zeros_like(positive)
         if step == last:
             final[copies[:, 0], -1, copies[:, 1]] = True
@@ -70,8 +73,11 @@ def important(effects: Effects, settings: Settings, head_width: int) -> list[Ope
                 for products in (effects.source_drop, effects.destination_drop):
                     more = _listed(products[step, ..., head, source], bound, filled)
                     positive, negative = positive | more[0], negative | more[1]
+                    by_copy |= more[0] | more[1]
         for head, a, b in np.argwhere(positive | negative):
             sign = int(positive[head, a, b]) - int(negative[head, a, b])
             drop = float(drops[:, head, a, b].max())
-            found.append(Operation(step, int(head), int(a), int(b), sign, drop, bool(final[head, a, b])))
+            reasons = (("answer", by_answer), ("final copy", by_copy))
+            lowers = tuple(name for name, marked in reasons if marked[head, a, b])
+            found.append(Operation(step, int(head), int(a), int(b), sign, drop, lowers, bool(final[head, a, b])))
     return found

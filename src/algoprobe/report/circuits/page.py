@@ -12,7 +12,7 @@ from algoprobe.tasks.search.drawing import draw as draw_graph
 from ..tables import Table
 from .drawing import draw_body, graph_row
 from .marks import legend_items
-from .reading import KINDS, Reading, heading, kind, matched, standing
+from .reading import KINDS, Reading, heading, kind, matched, reasons, standing
 
 
 def page(circuits: list[dict[str, Any]], title: str, tables: Sequence[Table] = ()) -> str:
@@ -45,6 +45,7 @@ def rows(reading: Reading) -> list[dict[str, Any]]:
             "destination": f"{reading.name(op['destination'])} ({op['destination']})",
             "matched": "; ".join(matched(op)) or "nothing known",
             "kind": kind(op) if kind(op) == "copy" else KINDS[kind(op)].split(":")[0].split(",")[0],
+            "reasons": reasons(op),
             "drop": f"{op['drop']:.2f}",
             "sign": {1: "+", -1: "−", 0: "±"}[op["sign"]],
             "standing": standing(op),

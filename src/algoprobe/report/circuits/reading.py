@@ -236,9 +236,23 @@ def heading(reading: Reading) -> list[str]:
         *where,
         f"from {reading.start} to {reading.goal}",
         f"answer {circuit['answer']}: {'right' if reading.right else 'wrong'}",
-        "explained by path merging" if circuit["explained"] else f"not explained by path merging{lack}",
+        standing_of_answer(circuit["explained"], reading.right, lack),
         f"{count} important operation{'s' * (count != 1)}, {kept} in the circuit",
     ]
+
+
+def standing_of_answer(explained: bool, right: bool, lack: str) -> str:
+    """Whether path merging explains an answer, in words; a path that is there and not followed explains no answer."""
+    if explained:
+        return "explained by path merging" if right else "its column knows a path, and answers otherwise"
+    return f"not explained by path merging{lack}"
+
+
+def reasons(operation: dict[str, Any]) -> str:
+    """What falls when the operation is perturbed."""
+    words = {"answer": "the answer's logit", "final copy": "the product of a final copy"}
+    named = [words[name] for name in operation.get("lowers", ())]
+    return " and ".join(named) or ("it is the strongest final copy" if operation.get("final") else "nothing")
 
 
 def about_operation(reading: Reading, operation: dict[str, Any]) -> list[str]:
@@ -250,6 +264,7 @@ def about_operation(reading: Reading, operation: dict[str, Any]) -> list[str]:
         f"from {ends[0]} to {ends[1]}",
         f"matched on: {'; '.join(matched(operation)) or 'nothing known'}",
         KINDS[kind(operation)],
+        f"without it falls: {reasons(operation)}",
         f"drop of the answer's logit: {operation['drop']:.2f} of {reading.circuit['logit']:.2f}{final}",
         f"sign {SIGNS[operation['sign']]}",
     ]
