@@ -133,3 +133,16 @@ def test_looped_sites_of_one_block_have_as_many_calls_as_loops():
         with record(model, ["blocks.0.resid_post"]) as seen:
             model(*rows(), loops=loops)
         assert [loop for _, loop in sorted(seen)] == list(range(loops))
+
+
+def test_an_address_that_is_none_is_named(model):
+    with record(model, ["blocks.0.resid_post"]) as kept:
+        model(*rows())
+    with pytest.raises(UsageError, match=r'give \(site, loop\), as in \("blocks.0.resid_post", 0\)'):
+        kept["blocks.0.resid_post"]
+    with pytest.raises(KeyError, match="was not recorded; it holds 3 addresses"):
+        kept["blocks.0.resid_post", 9]
+    assert ("blocks.0.resid_post", 9) not in kept
+    with pytest.raises(UsageError, match=r"\(site, None\) for every loop"):
+        with edit(model, {"blocks.0.resid_post": lambda x: x}):
+            model(*rows())

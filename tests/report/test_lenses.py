@@ -3,7 +3,7 @@ import json
 import pytest
 
 from algoprobe.report.figures import save
-from algoprobe.report.lenses import heat_map, matrix_table, rows_table, written
+from algoprobe.report.lenses import heat_map, matrix_table, rows_table, without_shared, written
 
 ROWS = [
     {"site": site, "loop": loop, "effect": effect, "low": effect - 0.1, "high": effect + 0.1, "rows": 50}
@@ -62,3 +62,13 @@ def test_tables_hold_what_the_rows_hold():
 )
 def test_numbers_fit_a_cell(value, signed, text):
     assert written(value, signed) == text
+
+
+def test_what_column_names_share_moves_to_the_title():
+    names = [f"blocks.{i}.resid_post" for i in range(3)]
+    assert without_shared(names) == (["0", "1", "2"], "blocks.*.resid_post")
+    assert without_shared(["blocks.0.attn.z", "blocks.0.mlp.post"]) == (["attn.z", "mlp.post"], "blocks.0.*")
+    assert without_shared(["query", "path"]) == (["query", "path"], "")
+    assert without_shared(["blocks.0.z"]) == (["blocks.0.z"], "")
+    table = matrix_table(["query"], names, [[0.1, 0.2, 0.3]], "Patching", "patched")
+    assert table.columns == ["patched", "0", "1", "2"] and table.title == "Patching blocks.*.resid_post"

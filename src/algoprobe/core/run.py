@@ -143,6 +143,8 @@ def find_run(name: str | Path) -> RunFolder:
             hint = nearest(text, [f"zoo:{k}" for k in known])
             raise UsageError(f"run: {text!r} is not in the zoo; allowed: {names}.{hint}")
         return RunFolder(zoo / text[4:])
+    if text.startswith("handmade:"):
+        raise UsageError(f"run: {text!r} was built by hand and has no run folder; only `algoprobe explain` opens it")
     if not text.strip():
         raise UsageError("run: '' is no name; a run folder or zoo:NAME is wanted")
     path = Path(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -16,7 +17,7 @@ Change = Callable[[Tensor], Tensor]
 
 
 @contextlib.contextmanager
-def edit(model: nn.Module, changes: Mapping[tuple[str, int | None], Change]) -> Iterator[None]:
+def edit(model: nn.Module, changes: Mapping[Any, Change]) -> Iterator[None]:
     """Replace what (site, loop) hands on by `change(tensor)` while the context is open; loop None means every loop.
 
         with edit(model, {("blocks.2.resid_post", 0): lambda x: x * 0}):
@@ -25,6 +26,12 @@ def edit(model: nn.Module, changes: Mapping[tuple[str, int | None], Change]) -> 
     A change keeps shape and dtype; one for a single loop comes after one for every loop. Raises `UsageError` on a site
     that does not exist, on a compiled model, on a change of shape, and on closing when a change was never applied.
     """
+    for address in changes:
+        if not (isinstance(address, tuple) and len(address) == 2):
+            raise UsageError(
+                f'site: {address!r} is no address; give (site, loop), as in ("blocks.0.resid_post", 0), or '
+                "(site, None) for every loop"
+            )
     find_sites(model, [site for site, _ in changes])
     waiting = set(changes)
 

@@ -19,6 +19,20 @@ BUDGET = 2**30
 """Bytes that a recording keeps in memory unless told otherwise."""
 
 
+class NotRecorded(UsageError, KeyError):
+    """A recording was asked for an address that it does not hold; also a `KeyError`, as of any mapping."""
+
+    def __init__(self, asked: object, known: list[Address]) -> None:
+        if not isinstance(asked, tuple):
+            what = f'recording: {asked!r} is no address; give (site, loop), as in ("blocks.0.resid_post", 0)'
+        else:
+            shown = ", ".join(map(str, known[:3])) + (", …" if len(known) > 3 else "")
+            what = f"recording: {asked!r} was not recorded; it holds {len(known)} addresses ({shown})"
+        super().__init__(what)
+
+    __str__ = UsageError.__str__
+
+
 class Recording(Mapping[Address, Tensor]):
     """What each (site, loop) handed on in the last forward pass that reached it.
 
@@ -49,9 +63,11 @@ class Recording(Mapping[Address, Tensor]):
         """Size of what is kept in memory."""
         return self._bytes
 
-    def __getitem__(self, address: Address) -> Tensor:
+    def __getitem__(self, address: object) -> Tensor:
         if address in self._kept:
             return self._kept[address]
+        if address not in self._spilled:
+            raise NotRecorded(address, list(self))
         return load_file(self._spilled[address])["tensor"]
 
     def __iter__(self) -> Iterator[Address]:

@@ -98,9 +98,26 @@ def number_of(value: float) -> str:
 def matrix_table(
     down: Sequence[Any], across: Sequence[Any], values: Sequence[Sequence[Any]], title: str, corner: str = ""
 ) -> Table:
-    """A matrix as a table, labels of the rows in the first column under the word `corner`."""
+    """A matrix as a table, labels of the rows in the first column under the word `corner`.
+
+    What the names of all columns share, as in `blocks.0.resid_post` and `blocks.1.resid_post`, moves to the title.
+    """
     lines = tuple((label(name), *(written(value) for value in line)) for name, line in zip(down, values))
-    return Table(title, (("", (corner.replace("_", " "), *(label(name) for name in across))),), lines)
+    names, shared = without_shared([label(name) for name in across])
+    return Table(f"{title} {shared}".strip(), (("", (corner.replace("_", " "), *names)),), lines)
+
+
+def without_shared(names: Sequence[str]) -> tuple[list[str], str]:
+    """Dotted names without the parts that they begin and end with alike, and those parts in words."""
+    parts = [name.split(".") for name in names]
+    fewest = min(map(len, parts), default=0)
+    if len(names) < 2 or fewest < 2:
+        return list(names), ""
+    first = next((i for i in range(fewest) if len({p[i] for p in parts}) > 1), 0)
+    last = next((i for i in range(fewest - first) if len({p[-1 - i] for p in parts}) > 1), 0)
+    kept = [".".join(p[first : len(p) - last]) for p in parts]
+    before, after = ".".join(parts[0][:first]), ".".join(parts[0][len(parts[0]) - last :])
+    return kept, ".".join(filter(None, (before, "*", after))) if before or after else ""
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str) -> Table:

@@ -27,7 +27,7 @@ class Operation:
     drop: float
     """Largest fall of the answer's logit by either perturbation."""
     lowers: tuple[str, ...]
-    """What makes it important: `answer` (its logit falls), `final copy` (a product falls); final copies may have none."""
+    """What falls without it: `answer` (its logit), `final copy` (a product of one); of a final copy perhaps nothing."""
     final: bool
     """Whether it is a final copy: in the last step, into the answer's column."""
 
