@@ -277,7 +277,8 @@ def explain_command(arguments: list[str]) -> int:
         settings: Annotated[Settings, tyro.conf.arg(name="")]
 
     made = tyro.cli(Options, prog="algoprobe explain", args=arguments, description=ExplainOptions.__doc__)
-    from algoprobe.studies.explain import explain_all, plan_for, subjects_of
+    from algoprobe.studies.explain import explain_all
+    from algoprobe.studies.explain_plan import plan_for, subjects_of
 
     plan = plan_for(made.options, made.settings, subjects_of(made.options))
     found, tables, page = explain_all(plan, made.options.workers)

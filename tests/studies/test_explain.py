@@ -11,7 +11,8 @@ from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.options import ExplainOptions
 from algoprobe.probes.circuit_settings import Settings
 from algoprobe.studies import circuits as many
-from algoprobe.studies.explain import explain_all, plan_for, subjects_of
+from algoprobe.studies.explain import explain_all
+from algoprobe.studies.explain_plan import plan_for, subjects_of
 
 MERGER = "handmade:path-merger"
 

@@ -113,7 +113,8 @@ def explained(
 ) -> tuple[dict, dict]:
     """Train what is missing and explain it: the `explain --json` object, and the runs by row and seed."""
     from .circuits import Subject
-    from .explain import explain_all, plan_for
+    from .explain import explain_all
+    from .explain_plan import plan_for
 
     presets = ROWS[options.scale]
     for row in models:
