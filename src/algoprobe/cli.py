@@ -287,8 +287,12 @@ def explain_command(arguments: list[str]) -> int:
         return 0
     from rich.console import Console
 
-    for table in tables:
-        Console().print(table.rich())
+    if made.options.row is not None:  # of a single input no share says anything
+        for drawn in found["drawn"]:
+            print(drawn["text"])
+    else:
+        for table in tables:
+            Console().print(table.rich(), "")
     print(page)
     return 0
 

@@ -40,6 +40,8 @@ def test_the_path_merger_is_explained_and_the_contract_holds(tmp_path):
         "accuracy", "accuracy_low", "accuracy_high", "chance", "shortcut", "shortcut_name", "rows", "skipped",
         "operations",
     }  # fmt: skip
+    (drawn,) = found["drawn"]
+    assert drawn["explained"] and drawn["correct"] and "explained by path merging" in drawn["text"]
     assert json.loads((tmp_path / "results.json").read_text()) == found
     assert "path-merger" in (tmp_path / "index.html").read_text() and (tmp_path / "table.md").exists()
     assert len(list((tmp_path / "circuits").glob("*.svg"))) == 1

@@ -134,12 +134,14 @@ def explain_all(plan: Plan, workers: int) -> tuple[dict[str, Any], list[Table], 
     Writes `results.json`, `table.md`, `index.html` and `circuits/` into the plan's folder.
     """
     records = run(plan, workers)
+    circuits = drawn_circuits(plan)
     cells, sensitivity = cells_of(plan, records), sensitivity_of(plan, records)
     found = {
         "settings": to_dict(plan.settings),
         "models": [{"model": s.name, "label": s.label, "cells": cells[s.label]} for s in plan.subjects],
         "sensitivity": sensitivity,
         "directions": direction_rows(plan, records),
+        "drawn": [drawings.summary(circuit) for circuit in circuits],
         "folder": str(plan.folder),
     }
     tables = [shown.explained_table(label, of_model) for label, of_model in cells.items()]
@@ -148,5 +150,5 @@ def explain_all(plan: Plan, workers: int) -> tuple[dict[str, Any], list[Table], 
     write_json(plan.folder / "results.json", found)
     write_text(plan.folder / "table.md", "\n".join(table.markdown() for table in tables))
     page = plan.folder / "index.html"
-    write_text(page, drawings.page(drawn_circuits(plan), "Circuits", tables))
+    write_text(page, drawings.page(circuits, "Circuits", tables if len(records) > 1 else ()))
     return found, tables, page

@@ -241,6 +241,14 @@ def heading(reading: Reading) -> list[str]:
     ]
 
 
+def summary(circuit: dict[str, Any]) -> dict[str, Any]:
+    """One circuit in a few JSON values, `text` among them."""
+    reading = Reading(circuit)
+    kept = {key: circuit[key] for key in ("model", "cell", "row", "answer", "explained") if key in circuit}
+    kept |= {"correct": reading.right, "path": list(reading.path), "operations": len(reading.operations)}
+    return kept | {"text": " · ".join(heading(reading))}
+
+
 def standing_of_answer(explained: bool, right: bool, lack: str) -> str:
     """Whether path merging explains an answer, in words; a path that is there and not followed explains no answer."""
     if explained:
