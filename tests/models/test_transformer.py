@@ -27,6 +27,15 @@ VARIANTS = {
     "rms, gelu": (replace(SMALL, norm="rms", activation="gelu", bias=False), PLAIN),
     "looped": (replace(SMALL, layers=1, loops=4, inject=True, outer_norm=True), PACKED),
     "looped without injection": (replace(SMALL, loops=2), PLAIN),
+    "embedding channel, tied": (
+        replace(SMALL, position="learned", output="tied", recurrence="embedding", loops=3),
+        PLAIN,
+    ),
+    "embedding channel, one-hot": (
+        replace(SMALL, embedding="one-hot", spare=4, inject=True, outer_norm=True, recurrence="embedding", loops=3),
+        PLAIN,
+    ),
+    "reset": (replace(SMALL, layers=1, norm="rms", inject=True, recurrence="reset", loops=4), PLAIN),
     "left-aligned, causal": (replace(SMALL, position="learned", causal=True), replace(PLAIN, align="left")),
 }
 
@@ -161,6 +170,7 @@ def test_every_site_is_a_tap_that_fires():
         ({"heads": 3}, r"model\.heads: 3.*a divisor of the model width 16: 1, 2, 4, 8, 16"),
         ({"heads": 16, "position": "rotary"}, r"model\.heads: 16.*even width"),
         ({"output": "tied"}, r"model\.output: 'tied'.*'linear'"),
+        ({"recurrence": "embedding"}, r"model\.recurrence: 'embedding'.*'residual'"),
     ],
 )
 def test_impossible_shapes_are_named(change, message):

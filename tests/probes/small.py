@@ -24,6 +24,12 @@ VARIANTS = {
     "rms, looped, outer norm": (LOOPED, PACKED),
     "rms, tied, learned positions": (replace(SMALL, norm="rms", position="learned", output="tied"), PLAIN),
     "no norm": (replace(SMALL, norm="none", loops=2, inject=True), PLAIN),
+    "embedding channel": (replace(SMALL, loops=3, position="learned", recurrence="embedding"), PLAIN),
+    "embedding channel, rms, outer norm, injection": (
+        replace(LOOPED, layers=2, bias=True, output="tied", recurrence="embedding"),
+        PLAIN,
+    ),
+    "reset": (replace(SMALL, loops=3, inject=True, recurrence="reset"), PLAIN),
     "looped without injection": (replace(SMALL, loops=2, outer_norm=True), PLAIN),
     "looped without outer norm": (replace(SMALL, loops=2, inject=True, position="rotary", causal=True), PLAIN),
 }

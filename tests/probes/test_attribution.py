@@ -25,7 +25,11 @@ def test_contributions_sum_to_the_logit(name):
         wanted = wanted - logits[:, column].gather(1, against[:, None])[:, 0]
         assert torch.allclose(difference.values.sum(1), wanted, atol=1e-11, rtol=0)
     heads = [term for term in found.terms if "head" in term[0]]
-    assert len(heads) == config.layers * config.heads * config.loops
+    reached = 1 if config.recurrence == "reset" else config.loops
+    assert len(heads) == config.layers * config.heads * reached
+    channel = [loop for component, loop in found.terms if component == "embedding channel"]
+    first = {"residual": config.loops, "embedding": 1, "reset": config.loops - 1}[config.recurrence]
+    assert channel == list(range(first, config.loops))
 
 
 @pytest.mark.parametrize("loops", [1, 2, 5])

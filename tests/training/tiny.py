@@ -44,10 +44,24 @@ RECIPES = {
         optimiser=OptimiserConfig(name="muon", lr=0.01),
         chunks=3,
     ),
+    "embedding channel": tiny(loops=LoopsConfig(loss="every"), chunks=3),
+    "reset": tiny(loops=LoopsConfig(draw="uniform", low=1, high=4, loss="from-difficulty")),
     "sophia": tiny(optimiser=OptimiserConfig(name="sophia-g", lr=1e-3, hessian_every=4)),
 }
 RECIPES["curriculum"] = replace(RECIPES["curriculum"], task=replace(RECIPES["curriculum"].task, n=29))
 RECIPES["random loops"] = replace(RECIPES["random loops"], task=replace(RECIPES["random loops"].task, n=29))
+# The embedding channel needs answers that are tokens.
+CHANNEL = TransformerConfig(layers=1, heads=2, width=16, position="learned", output="tied", loops=2)
+RECIPES["embedding channel"] = replace(
+    RECIPES["embedding channel"],
+    task=replace(RECIPES["embedding channel"].task, encoding="triples"),
+    model=replace(CHANNEL, recurrence="embedding"),
+)
+RECIPES["reset"] = replace(
+    RECIPES["reset"],
+    task=replace(RECIPES["reset"].task, encoding="triples", n=29),
+    model=replace(CHANNEL, inject=True, recurrence="reset"),
+)
 
 
 class Silent:

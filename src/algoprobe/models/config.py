@@ -50,6 +50,11 @@ class TransformerConfig:
     """Add the embedded input again at the start of each later loop."""
     outer_norm: bool = False
     """Normalise the state between loops."""
+    recurrence: Literal["residual", "embedding", "reset"] = "residual"
+    """What a state hands on to the next loop. `residual`: itself. `embedding`: itself and the embedding channel, the
+    mean of the token embeddings under its logits. `reset`: the channel alone, beside the input that is added again."""
+    channel_scale: float = 0.5
+    """What the embedding channel, at root mean square 1, is multiplied by (embedding, reset)."""
     output: Literal["tied", "linear"] = "linear"
     """`tied`: logits are products with the token embedding. `linear`: an output matrix of its own."""
 
@@ -65,6 +70,16 @@ class TransformerConfig:
             raise outside("model.feedforward", self.feedforward, "more than 0, at most 64")
         if not 0 <= self.embedding_scale < math.inf:
             raise outside("model.embedding_scale", self.embedding_scale, "a number from 0")
+        if not 0 < self.channel_scale < math.inf:
+            raise outside("model.channel_scale", self.channel_scale, "a number above 0")
+        if self.recurrence == "reset" and not self.inject:
+            raise outside(
+                "model.inject", self.inject, "True with model.recurrence 'reset', which starts from the input"
+            )
+        if self.recurrence == "reset" and self.outer_norm:
+            raise outside(
+                "model.outer_norm", self.outer_norm, "False with model.recurrence 'reset', which drops the state"
+            )
 
     def model_width(self, sizes: Sizes) -> int:
         """d: token channels, spare channels, and position channels where positions are concatenated."""
@@ -83,8 +98,11 @@ class TransformerConfig:
             )
         if self.embedding == "learned" and self.combine == "concatenate" and self.width % sizes.fields:
             raise outside("model.width", self.width, f"a multiple of {sizes.fields}, the fields of a token")
-        if self.output == "tied" and (sizes.fields != 1 or sizes.outputs != sizes.vocabulary):
+        answers_are_tokens = sizes.fields == 1 and sizes.outputs == sizes.vocabulary
+        if self.output == "tied" and not answers_are_tokens:
             raise outside("model.output", self.output, "'linear' (a packed encoding has no output ids to tie to)")
+        if self.recurrence != "residual" and not answers_are_tokens:
+            raise outside("model.recurrence", self.recurrence, "'residual' (a packed encoding's answers are no tokens)")
 
     def build(self, sizes: Sizes, seed: int = 0):
         """The model, its weights a pure function of `seed`."""

@@ -12,16 +12,24 @@ from algoprobe.core.stream import derived_seed
 from .config import TransformerConfig
 from .parts.attention import Path, attention_mask, rotation_table
 from .parts.block import Block
+from .parts.channel import EmbeddingChannel
 from .parts.embedding import Embedding
 from .parts.norms import make_norm
 from .parts.taps import Tap
 
 
 class Transformer(nn.Module):
-    """h₀ = 0; hᵣ = stack(e + N(hᵣ₋₁)) for r = 1..R; logits = output(norm(h_R)).
+    """h₁ = stack(e); hᵣ = stack(e + S(hᵣ₋₁)) for r = 2..R; logits = output(norm(h_R)).
 
-    e is the embedded input and N the outer norm. Without injection e enters only at r = 1; without an outer norm N is
-    the identity; with R = 1 this is an ordinary transformer. Attention paths are chosen by `use_attention`.
+    e is the embedded input; without injection it enters only at r = 1. With R = 1 this is an ordinary transformer.
+    S is what the state hands on to the next loop, by `recurrence`:
+
+        residual    S(h) = N(h)
+        embedding   S(h) = N(h) + c(h)
+        reset       S(h) = c(h), always with injection
+
+    N is the outer norm, without one the identity; c(h) is the `EmbeddingChannel` of the logits that h gives at each
+    column. Attention paths are chosen by `use_attention`.
     """
 
     def __init__(self, config: TransformerConfig, sizes: Sizes) -> None:
@@ -35,6 +43,8 @@ class Transformer(nn.Module):
         if config.output == "linear":
             self.unembed = nn.Linear(width, sizes.outputs)
         self.loop_in, self.loop_out, self.final, self.logits = Tap(), Tap(), Tap(), Tap()
+        if config.recurrence != "residual":
+            self.channel, self.channel_out = EmbeddingChannel(config, width), Tap()
         self.rotation = None
         if config.position == "rotary":
             cos, sin = rotation_table(sizes.length, width // config.heads)
@@ -60,10 +70,12 @@ class Transformer(nn.Module):
         lengths: Int[Tensor, "batch"],
         read: int | None = None,
         loops: int | None = None,
-    ) -> Float[Tensor, "batch read outputs"]:
+        every_loop: bool = False,
+    ) -> Float[Tensor, "*loops batch read outputs"]:
         """Logits at the last `read` columns (None: at all), after `loops` loops (None: the config's).
 
-        With `read` given, the last block of the last loop computes those columns alone.
+        With `read` given, the last block of the last loop computes those columns alone. With `every_loop` the logits
+        after each loop, `[loops, batch, read, outputs]`; the last are what is returned without.
         """
         columns = tokens.shape[1]
         read = columns if read is None else read
@@ -75,22 +87,38 @@ class Transformer(nn.Module):
         if self.config.position == "rotary":
             position = self.embed.positions(columns, tokens.device)
             rotation = (self.cos[position], self.sin[position])
-        x = embedded
+        x, states = embedded, []
         for loop in range(loops):
-            if loop > 0:
-                x = self.outer_norm(x)
-                x = embedded + x if self.config.inject else x
-            x = self.loop_in(x)
+            x = self.loop_in(self.enter_loop(x, embedded) if loop > 0 else x)
             for index, block in enumerate(self.blocks):
                 last = loop == loops - 1 and index == len(self.blocks) - 1
                 rows = read if last else columns
                 block_mask = mask[:, :, -rows:] if mask is not None and mask.shape[2] > 1 else mask
                 x = block(x, block_mask, rows, rotation)
             x = self.loop_out(x)
-        return self.read_out(x)
+            if every_loop:
+                states.append(x[:, x.shape[1] - read :])
+        return self.read_out(torch.stack(states) if every_loop else x)
 
-    def read_out(self, x: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows outputs"]:
+    def enter_loop(
+        self, state: Float[Tensor, "batch columns width"], embedded: Float[Tensor, "... columns width"]
+    ) -> Float[Tensor, "batch columns width"]:
+        """e + S(h), without injection S(h): what a later loop reads when the one before it left `state`."""
+        carried = self.carry(state)
+        return embedded + carried if self.config.inject else carried
+
+    def carry(self, state: Float[Tensor, "*batch columns width"]) -> Float[Tensor, "*batch columns width"]:
+        """S(h): what a state hands on to the next loop, column by column."""
+        if self.config.recurrence == "residual":
+            return self.outer_norm(state)
+        said = self.channel_out(self.channel(self.class_logits(self.final_norm(state)), self.embed))
+        return said if self.config.recurrence == "reset" else self.outer_norm(state) + said
+
+    def class_logits(self, x: Float[Tensor, "*batch rows width"]) -> Float[Tensor, "*batch rows outputs"]:
+        """Logits from the normalised stream."""
+        return self.unembed(x) if self.config.output == "linear" else self.embed.logits(x)
+
+    def read_out(self, x: Float[Tensor, "*batch rows width"]) -> Float[Tensor, "*batch rows outputs"]:
         """Logits from the residual stream."""
-        x = self.final(self.final_norm(x))
-        logits = self.unembed(x) if self.config.output == "linear" else self.embed.logits(x)
+        logits = self.class_logits(self.final(self.final_norm(x)))
         return self.logits(logits.float() if logits.dtype == torch.bfloat16 else logits)

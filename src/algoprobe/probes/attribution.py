@@ -3,6 +3,7 @@
 logit_c = w_c · norm(h_R) + b_c. With a norm's scale held at its actual value the norm is linear,
 D(x) = g ⊙ (x - mean) / σ (RMSNorm: without the mean), plus its offset. So the direction that reads h_R is Dᵀ w_c, and
 walking back through the loops (h_r = e + N(h_{r-1}) + what the blocks added) gives every term a direction of its own.
+What the embedding channel adds is a term as it is; where the state is reset, the walk ends at that term.
 Source: Elhage et al., *A Mathematical Framework for Transformer Circuits* (2021).
 """
 
@@ -28,7 +29,9 @@ class Attribution:
     """The terms of one logit, or of the difference of two, for every row."""
 
     terms: tuple[tuple[str, int], ...]
-    """(component, loop): `embed`, `blocks.0 head 3`, `blocks.0 attention bias`, `blocks.0 mlp`, `norm offset`, …"""
+    """(component, loop): `embed`, `blocks.0 head 3`, `blocks.0 attention bias`, `blocks.0 mlp`, `norm offset`, …
+
+    `embedding channel` is what a loop was handed by the one before it, undivided."""
     values: Float[Tensor, "batch terms"]
     logit: Float[Tensor, "batch"]
     """What the model itself computed; the terms sum to it, to rounding."""
@@ -74,7 +77,8 @@ def attribute(
     if not -inputs.read <= column < 0:
         raise outside("column", column, f"-{inputs.read} to -1, the read columns from the end")
     count = loops_of(model, loops)
-    with record(model, ["embed", "loop_out", "blocks.*.attn.z", "blocks.*.mlp_out"]) as seen:
+    channel = ["channel_out"] if model.config.recurrence != "residual" and count > 1 else []
+    with record(model, ["embed", "loop_out", "blocks.*.attn.z", "blocks.*.mlp_out", *channel]) as seen:
         logits = answer_logits(model, inputs, count)[:, column]
     directions, bias = class_directions(model)
     v, constant = directions[answer], bias[answer]
@@ -98,6 +102,10 @@ def attribute(
                 found[f"blocks.{index} head {head}", loop] = (z[:, head] * reads[:, head]).sum(-1)
         if loop == 0 or model.config.inject:
             found["embed", loop] = (seen["embed", 0][:, column] * v).sum(-1)
+        if loop > 0 and channel:
+            found["embedding channel", loop] = (seen["channel_out", loop - 1][:, column] * v).sum(-1)
+        if model.config.recurrence == "reset":
+            break
     kept = [(term, value) for term, value in reversed(found.items()) if bool(value.any()) or "blocks" in term[0]]
     return Attribution(tuple(term for term, _ in kept), torch.stack([value for _, value in kept], 1), logit)
 

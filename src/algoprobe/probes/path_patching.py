@@ -2,8 +2,9 @@
 
 A receiver reads the residual stream, a sum; so what it would read if the sender alone had been corrupted is what it
 reads now plus δ = sender(corrupted) - sender(clean). Only the receiver gets that δ: everybody else sees the sender's
-clean value, which is the same as freezing everything else at the clean run. Between loops δ goes through the outer
-norm N as N(h + δ) - N(h). Sources: Wang et al. 2022 (IOI), section 3.1; Goldowsky-Dill et al. 2023.
+clean value, which is the same as freezing everything else at the clean run. Between loops δ goes through what the state
+h hands on, S (the outer norm, the embedding channel), as S(h + δ) - S(h). Sources: Wang et al. 2022 (IOI), section 3.1;
+Goldowsky-Dill et al. 2023.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Path:
         def carry(x: Tensor) -> Tensor:
             self.stream = x
             if loop < self.loops - 1:
-                self.change = self.model.outer_norm(x + self.change) - self.model.outer_norm(x)
+                self.change = self.model.carry(x + self.change) - self.model.carry(x)
                 if self.sender.site == "embed" and self.model.config.inject:
                     self.change = self.change + self.sent
             return x

@@ -90,6 +90,9 @@ class LoopsConfig:
     """Mean of the Poisson draw before clipping."""
     follow_stage: bool = False
     """Add the current difficulty (the curriculum's stage, or the task's largest) to R."""
+    loss: Literal["last", "every", "from-difficulty"] = "last"
+    """Loops after which a row's answer counts: the last; every one; those from the row's own difficulty (its hops, its
+    lookahead) on. A row's loss is the mean over them."""
 
     def __post_init__(self) -> None:
         check_choices(self, "train.loops")
@@ -217,6 +220,11 @@ class Experiment:
             )
         if curriculum.on and curriculum.start > task.stages():
             raise outside("train.curriculum.start", curriculum.start, f"1 to {task.stages()}, the task's difficulties")
+        loss = self.train.loops.loss
+        if loss != "last" and not self.looped:
+            raise outside("train.loops.loss", loss, "'last' (the stack is applied once)")
+        if loss == "from-difficulty" and task.stages() == 1:
+            raise outside("train.loops.loss", loss, "'last', 'every' (this task has no order of difficulty)")
         if self.train.auxiliary.on and not self.looped and self.model.layers == 1:
             raise UsageError(
                 f"train.auxiliary.target: {self.train.auxiliary.target!r} is not possible; a single block applied once "

@@ -31,6 +31,7 @@ from .evaluation import validate
 from .forward import Arithmetic
 from .interrupt import stop_requests
 from .load import read_experiment
+from .objective import first_loops
 from .optimisers import build
 from .progress import Progress
 from .schedule import draw_loops, learning_rate_factor, recommended_loops
@@ -80,7 +81,7 @@ def train(
                 steps = run.auxiliary.targets(curriculum.task, batch) if run.auxiliary else None
                 result = update(
                     model, run.optimisers, batch, loops, factor, config, arithmetic, run.step, seeds.train,
-                    run.auxiliary, steps,
+                    run.auxiliary, steps, first_loops(config.loops, batch, task.stage_axis),
                 )  # fmt: skip
                 run.window.add(result)
                 run.step += 1

@@ -10,7 +10,7 @@ from itertools import chain
 
 import numpy as np
 import torch
-from jaxtyping import Int16
+from jaxtyping import Int, Int16
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -20,7 +20,7 @@ from algoprobe.tasks.batch import IGNORE, Batch
 from .auxiliary import Auxiliary
 from .config import TrainConfig
 from .forward import Arithmetic, chunks, trim
-from .objective import cross_entropy, sampled_targets
+from .objective import cross_entropy, loop_cross_entropy, sampled_targets
 from .optimisers import SophiaG
 
 
@@ -51,18 +51,24 @@ def gradients(
     relabel: Callable[[Tensor, Tensor], Tensor] | None = None,
     auxiliary: Auxiliary | None = None,
     steps: Int16[np.ndarray, "batch columns"] | None = None,
+    first: Int[np.ndarray, "batch"] | None = None,
 ) -> tuple[Tensor, Tensor | None, list[tuple[np.ndarray, Tensor]]]:
     """Leave the gradient of the batch's mean loss in the parameters; the loss, the auxiliary loss and the answers.
 
     `relabel(logits, targets)` gives other targets than the batch's. With `auxiliary` its loss on the targets `steps`
-    counts as well, times its weight.
+    counts as well, times its weight. With `first` a row's answer counts after every loop from its `first` one on.
     """
     read, answers, total, extra = batch.targets.shape[1], [], None, None
     for piece in chunks(batch, model.sizes.align, config.chunks, arithmetic.device):
         with arithmetic.autocast(), auxiliary.states(model) if auxiliary else nullcontext() as states:
-            logits = model(piece.tokens, piece.lengths, read=read, loops=loops)
-        targets = relabel(logits.detach(), piece.targets) if relabel else piece.targets
-        loss = cross_entropy(logits, targets) / len(batch)
+            logits = model(piece.tokens, piece.lengths, read=read, loops=loops, every_loop=first is not None)
+        final = logits if first is None else logits[-1]
+        targets = relabel(final.detach(), piece.targets) if relabel else piece.targets
+        if first is None:
+            loss = cross_entropy(logits, targets) / len(batch)
+        else:
+            loss = loop_cross_entropy(logits, targets, torch.from_numpy(first[piece.rows]).to(arithmetic.device))
+            loss = loss / len(batch)
         total = loss.detach() if total is None else total + loss.detach()
         if auxiliary:
             wanted = trim(steps[piece.rows], batch.lengths[piece.rows], model.sizes.align)
@@ -71,7 +77,7 @@ def gradients(
             extra = more.detach() if extra is None else extra + more.detach()
             loss = loss + auxiliary.config.weight * more
         loss.backward()
-        answers.append((piece.rows, logits.detach().argmax(-1)))
+        answers.append((piece.rows, final.detach().argmax(-1)))
     return total, extra, answers
 
 
@@ -87,8 +93,12 @@ def update(
     seed: int,
     auxiliary: Auxiliary | None = None,
     steps: Int16[np.ndarray, "batch columns"] | None = None,
+    first: Int[np.ndarray, "batch"] | None = None,
 ) -> StepResult:
-    """One step at `factor` times the largest learning rate; `auxiliary` and its targets `steps` as in `gradients`."""
+    """One step at `factor` times the largest learning rate; `auxiliary`, `steps` and `first` as in `gradients`.
+
+    SophiaG's curvature is that of the loss after the last loop.
+    """
     for optimiser in optimisers:
         if isinstance(optimiser, SophiaG) and step % config.optimiser.hessian_every == 0:
             generator = torch.Generator().manual_seed(derived_seed("labels", seed, step))
@@ -96,7 +106,7 @@ def update(
             gradients(model, batch, loops, config, arithmetic, relabel)
             optimiser.update_hessian(len(batch))
             optimiser.zero_grad(set_to_none=True)
-    loss, extra, answers = gradients(model, batch, loops, config, arithmetic, None, auxiliary, steps)
+    loss, extra, answers = gradients(model, batch, loops, config, arithmetic, None, auxiliary, steps, first)
     learned = chain(model.parameters(), auxiliary.parameters() if auxiliary else ())
     params = [p for p in learned if p.grad is not None]
     if config.clip is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from algoprobe.core.errors import UsageError
 from algoprobe.core.run import resource
 from algoprobe.models.config import TransformerConfig
 from algoprobe.probes.circuits import Settings, Stack, measure
@@ -74,16 +75,29 @@ def small(encoding: str, **changes):
     [
         ("triples", 1, {}),
         ("packed", 2, {"position": "none", "heads": 2, "spare": 0, "inject": True, "outer_norm": True, "norm": "rms"}),
+        ("triples", 2, {"layers": 1, "recurrence": "embedding", "inject": True, "outer_norm": True}),
         (
             "packed",
             1,
             {"position": "learned", "embedding": "learned", "width": 16, "causal": True, "activation": "gelu"},
         ),
     ],
-    ids=["one-hot", "looped heads", "causal learned"],
+    ids=["one-hot", "looped heads", "embedding channel", "causal learned"],
 )
 def test_untrained_models(encoding, loops, changes, settings):
     check(small(encoding, **changes), smallest(17, encoding), loops, settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"position": "rotary"}, "position: 'rotary'"), ({"recurrence": "reset", "inject": True}, "recurrence: 'reset'")],
+)
+def test_what_has_no_circuit_is_refused(changes, message):
+    model = small("triples", embedding="learned", width=16, **({"position": "none"} | changes))
+    with pytest.raises(UsageError, match=rf"model\.{message}.*allowed: the others"):
+        Stack(model, 2)
+    if "recurrence" in changes:
+        assert Stack(model, 1).steps == 2
 
 
 @pytest.mark.parametrize("settings", [CODE, PAPER], ids=["code", "paper"])

@@ -73,7 +73,12 @@ class Embedding(nn.Module):
             x[: config.width] = self.tables[field](token[field])
         return x
 
-    def logits(self, x: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows vocabulary"]:
+    def expected(self, weights: Float[Tensor, "*batch columns vocabulary"]) -> Float[Tensor, "*batch columns width"]:
+        """Σ_v weights_v E_v: the mean token embedding under `weights`, for tokens of one field."""
+        x = weights if self.config.embedding == "one-hot" else weights @ self.tables[0].weight
+        return F.pad(x, (0, self.width - x.shape[-1]))
+
+    def logits(self, x: Float[Tensor, "*batch rows width"]) -> Float[Tensor, "*batch rows vocabulary"]:
         """Products with the token embedding (`output = "tied"`); one-hot tokens make them the first channels."""
         if self.config.embedding == "one-hot":
             return x[..., : self.sizes.vocabulary]

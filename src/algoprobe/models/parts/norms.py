@@ -37,17 +37,22 @@ class FewPasses(torch.autograd.Function):
         return (upstream * gain).addcmul_(normal, mean, value=-1).mul_(r), product.flatten(0, -2).sum(0)
 
 
-class RMSNorm(nn.Module):
+def rms_norm(x: Float[Tensor, "*rows width"], gain: Float[Tensor, "width"]) -> Float[Tensor, "*rows width"]:
     """x / sqrt(mean(x²) + ε) · gain, the mean over the last axis (Zhang & Sennrich 2019)."""
+    if x.device.type == "cpu":
+        return FewPasses.apply(x, gain)
+    return F.rms_norm(x, gain.shape, gain, EPSILON)
+
+
+class RMSNorm(nn.Module):
+    """`rms_norm` with a learned gain."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
-        if x.device.type == "cpu":
-            return FewPasses.apply(x, self.weight)
-        return F.rms_norm(x, self.weight.shape, self.weight, EPSILON)
+        return rms_norm(x, self.weight)
 
 
 def make_norm(config: TransformerConfig, width: int) -> nn.Module:

@@ -47,6 +47,11 @@ class Stack:
     def __init__(self, model: Transformer, loops: int) -> None:
         if model.config.position == "rotary":
             raise UsageError("model.position: 'rotary' has no one product a pair of columns; allowed: the others")
+        if model.config.recurrence == "reset" and loops > 1:
+            raise UsageError(
+                "model.recurrence: 'reset' drops the state between loops, and a circuit follows what columns keep; "
+                "allowed: the others, or one loop"
+            )
         self.model, self.loops, self.layers = model.use_attention("explicit"), loops, model.config.layers
         self.steps, self.heads = loops * self.layers, model.config.heads
         self.width = model.config.model_width(model.sizes)
@@ -77,8 +82,7 @@ class Stack:
         """What a step reads, from what the step before left."""
         if step == 0 or step % self.layers:
             return x
-        x = self.model.outer_norm(x)
-        return embedded + x if self.model.config.inject else x
+        return self.model.enter_loop(x, embedded)
 
     def leave(self, x: Float[Tensor, "rows columns width"]) -> Float[Tensor, "rows columns outputs"]:
         """Logits from what the last step left."""
