@@ -139,6 +139,8 @@ class ExplainOptions:
             raise outside("loops", self.loops, "1 to 1000")
         if self.row is not None and self.row < 0:
             raise outside("row", self.row, "a number from 0")
+        if self.out is not None and self.out == Path():
+            raise outside("out", str(self.out), "a folder with a name")
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
+import torch
 
 from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.options import ExplainOptions
 from algoprobe.probes.circuit_settings import Settings
+from algoprobe.probes.circuits import Layout, measure
 from algoprobe.studies import circuits as many
-from algoprobe.studies.explain import explain_all
+from algoprobe.studies import explain_plan as plan_module
+from algoprobe.studies.explain import drawing_name, explain_all
 from algoprobe.studies.explain_plan import plan_for, subjects_of
+from algoprobe.tasks.task import Cell
 
 MERGER = "handmade:path-merger"
 
@@ -86,13 +94,19 @@ def test_an_untrained_control_is_never_the_identity():
     [
         (("handmade:path-merge",), {}, "Did you mean 'handmade:path-merger'"),
         (("zoo:search-dem",), {}, "Did you mean 'zoo:search-demo'"),
-        ((MERGER, MERGER), {}, "not all different"),
+        ((MERGER, MERGER), {}, "their names must differ"),
         ((MERGER,), {"control": True}, "needs a trained run"),
         ((MERGER,), {"at": "9"}, "at: 9 is not possible; allowed: 1, 2, 3, 4, 5"),
         ((MERGER,), {"at": "x"}, "at: 'x' is not possible"),
         ((MERGER,), {"on": "balance"}, "Did you mean 'balanced'"),
         ((MERGER,), {"at": "", "row": 1}, "name one with --on and --at"),
         ((MERGER,), {"row": 1000}, "row: 1000 is not possible"),
+        ((MERGER,), {"at": "5", "row": 0}, "all 12 vertex ids are in use"),
+        ((MERGER,), {"on": "naive", "at": "2"}, "at: 2 is not possible; allowed: none, since naive has no such axis"),
+        ((MERGER,), {"on": ","}, "names no distribution; allowed: naive, star, balanced"),
+        ((MERGER,), {"loops": 3}, "loops: handmade:path-merger has no loops"),
+        (("zoo:search-demo",), {"loops": 600, "at": "9"}, "minutes of a core; allowed: up to 60"),
+        (("zoo:search-demo",), {"loops": 1000, "at": "9"}, "take 3 GiB; allowed: up to 2"),
     ],
 )
 def test_mistakes_are_named(tmp_path, runs, changes, words):
@@ -115,3 +129,105 @@ def test_rows_that_use_every_id_are_left_out_or_patched_with_zero():
     assert len(rows) == 20 and skipped > 0 and rows[-1] + 1 == 20 + skipped
     assert all(graphs.vertex_count[row] < graphs.vertices for row in rows)
     assert many.rows_for(task, cell, 20, dataclasses.replace(Settings(), replacement="zero")) == (list(range(20)), 0)
+
+
+def test_a_distribution_named_twice_counts_once(tmp_path):
+    found = look(options(tmp_path, on="balanced, balanced"))
+    assert [cell["rows"] for cell in found["models"][0]["cells"]] == [2]
+
+
+def test_damaged_leftovers_are_made_again(tmp_path):
+    found = look(options(tmp_path))
+    (picture,) = (tmp_path / "circuits").glob("*.json")
+    for damage in (b"", b"[]", b"{}", b"\xff\xfe", picture.read_bytes()[:-30]):
+        picture.write_bytes(damage)
+        assert look(options(tmp_path)) == found
+    picture.with_suffix(".svg").unlink()
+    assert look(options(tmp_path)) == found and picture.with_suffix(".svg").exists()
+    lines = [json.loads(line) for line in (tmp_path / "inputs.jsonl").read_text().splitlines()]
+    for name, value in (("explained", None), ("merges", "x"), ("row", [1]), ("directions", [[1]]), ("operations", 1.5)):
+        broken = [dict(line, **{name: value}) for line in lines]
+        (tmp_path / "inputs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in broken))
+        assert look(options(tmp_path)) == found
+
+
+def test_inputs_of_an_unknown_plan_are_refused(tmp_path):
+    look(options(tmp_path))
+    (tmp_path / "plan.json").unlink()
+    with pytest.raises(AlgoprobeError, match=r"no plan\.json to say what of"):
+        look(options(tmp_path))
+
+
+def test_labels_that_differ_in_odd_characters_have_drawings_of_their_own():
+    cell = Cell("lookahead", 1, "balanced")
+    names = {drawing_name(label, cell, 0) for label in ("a b", "a-b", "a/b", "ä b")}
+    assert len(names) == 4 and "a-b-balanced-lookahead-1-0" in names
+    assert not any(set(name) & set(" /") for name in names)
+
+
+def test_a_cell_without_a_usable_row_is_said_and_listed(tmp_path, capsys, monkeypatch):
+    real = plan_module.rows_for
+    monkeypatch.setattr(
+        plan_module, "rows_for", lambda task, cell, *rest: ([], 1000) if cell.value == 2 else real(task, cell, *rest)
+    )
+    found = look(options(tmp_path, at="1,2"))
+    assert found["empty"] == [{"label": "path-merger", "cell": "balanced lookahead 2", "skipped": 1000}]
+    assert "no test row of balanced lookahead 2" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="--replacement zero"):
+        look(options(tmp_path / "other", at="2"))
+
+
+def test_a_model_of_nan_is_an_error(monkeypatch):
+    task, stack = many.opened(many.Subject("path-merger", MERGER, "handmade"))
+    layout = Layout.of(task.test(task.cells()[0], 20).source, 0, "triples")
+    monkeypatch.setattr(stack.model.unembed, "bias", torch.nn.Parameter(stack.model.unembed.bias * torch.nan))
+    with pytest.raises(AlgoprobeError, match="logits are not finite"):
+        measure(stack, layout, Settings())
+
+
+def test_a_run_folder_is_no_place_for_circuits(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UsageError, match="is a run folder"):
+        look(options(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.0, 2.0, 9.0])
+def test_workers_end_with_a_killed_parent(tmp_path, delay):
+    command = [sys.executable, "-m", "algoprobe", "explain", "zoo:search-demo", "--rows", "20", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    parent, children = psutil.Process(process.pid), []
+    until = time.monotonic() + 60
+    while not children and time.monotonic() < until:
+        children = parent.children(recursive=True)
+        time.sleep(0.05)
+    time.sleep(delay)
+    children = parent.children(recursive=True)
+    process.kill()
+    process.wait()
+    assert children and not psutil.wait_procs(children, timeout=60)[1]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_said_and_the_same_command_goes_on(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "algoprobe",
+        "explain",
+        MERGER,
+        "--rows",
+        "30",
+        "--at",
+        "1,3",
+        "--out",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    until, file = time.monotonic() + 90, tmp_path / "inputs.jsonl"
+    while time.monotonic() < until and not (file.exists() and file.read_text().count("\n") > 2):
+        time.sleep(0.1)
+    workers = [c for c in psutil.Process(process.pid).children() if "spawn_main" in " ".join(c.cmdline())]
+    workers[0].kill()
+    assert "the same command goes on" in process.communicate(timeout=60)[1] and process.returncode == 1
+    assert file.read_text().count("\n") > 2

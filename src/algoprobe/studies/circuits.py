@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -15,7 +17,7 @@ import numpy as np
 import torch
 
 from algoprobe.core.config import digest, to_dict
-from algoprobe.core.errors import UsageError, nearest
+from algoprobe.core.errors import AlgoprobeError, UsageError, nearest
 from algoprobe.core.run import find_run
 from algoprobe.models.transformer import Transformer
 from algoprobe.probes import handmade
@@ -30,10 +32,12 @@ HANDMADE = {
     "most-children": handmade.most_children,
     "deepest-subtree": handmade.deepest_subtree,
 }
-AT_ONCE = 4
-"""Inputs that a worker takes at a time."""
 LARGEST = 2**31
 """Bytes that one input's effects may take."""
+LONGEST = 60.0
+"""Minutes of one core that an input may be estimated to take."""
+RATE = 5e10
+"""Floating-point operations a second that the estimate reckons with."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ def subject_for(name: str, loops: int | None) -> Subject:
         if name.removeprefix("handmade:") not in HANDMADE:
             allowed = [f"handmade:{known}" for known in HANDMADE]
             raise UsageError(f"run: {name!r} is not known; allowed: {', '.join(allowed)}.{nearest(name, allowed)}")
+        if loops is not None:
+            raise UsageError(f"loops: {name} has no loops; allowed: none, or only trained runs")
         return Subject(name.removeprefix("handmade:"), name, "handmade")
     folder = find_run(name)
     experiment = read_experiment(folder)
@@ -71,7 +77,8 @@ def subject_for(name: str, loops: int | None) -> Subject:
     # Of runs/PRESET/DIGEST the preset's name says more.
     path = folder.path.resolve()
     label = path.parent.name if path.name == digest(experiment) else path.name
-    return Subject(label, name, loops=loops)
+    # A file name may hold bytes that are no text; what is printed and saved may not.
+    return Subject(label.encode("utf-8", "replace").decode(), name, loops=loops)
 
 
 @lru_cache(maxsize=4)
@@ -102,7 +109,8 @@ def cells_for(task: SearchTask, on: tuple[str, ...], values: Sequence[int]) -> l
     known = sorted({cell.value for cell in cells if cell.value is not None})
     for value in values:
         if value not in known:
-            raise UsageError(f"at: {value} is not possible; allowed: {', '.join(map(str, known))}")
+            allowed = ", ".join(map(str, known)) or f"none, since {', '.join(on)} has no such axis"
+            raise UsageError(f"at: {value} is not possible; allowed: {allowed}")
     return [cell for cell in cells if cell.value in values]
 
 
@@ -115,14 +123,21 @@ def rows_for(task: SearchTask, cell: Cell, wanted: int, settings: Settings) -> t
     return free, (free[-1] + 1 - len(free) if free else len(graphs))
 
 
-def refuse_too_large(stack: Stack, columns: int) -> None:
-    """Raise `UsageError` where the effects of one input would not fit in memory."""
-    H, T = stack.heads, stack.steps
-    size = 8 * 2 * 2 * T * H * H * columns**3
+def refuse_too_large(stack: Stack, columns: int, name: str) -> None:
+    """Raise `UsageError` where the effects of one input would not fit in memory, or take very long."""
+    H, T, n, d = stack.heads, stack.steps, columns, stack.width
+    size, advice = 8 * 2 * 2 * T * H * H * n**3, "fewer --loops, or a smaller model"
     if size > LARGEST:
         raise UsageError(
-            f"run: the effects of one input of {columns} columns, {H} heads and {T} steps take {size / 2**30:.0f} GiB; "
-            f"allowed: up to {LARGEST / 2**30:.0f} GiB (fewer --loops, or a smaller model)"
+            f"run: the effects of one input of {name} ({n} columns, {H} heads, {T} steps) take {size / 2**30:,.0f} "
+            f"GiB; allowed: up to {LARGEST / 2**30:.0f} ({advice})"
+        )
+    # Two perturbations of every weight of every step, each followed by half of the other steps.
+    minutes = 2 * H * n**2 * T * (T / 2) * 24 * n * d**2 / RATE / 60
+    if minutes > LONGEST:
+        raise UsageError(
+            f"run: one input of {name} ({n} columns, {H} heads, {T} steps) takes about {minutes:,.0f} minutes of a "
+            f"core; allowed: up to {LONGEST:.0f} ({advice})"
         )
 
 
@@ -146,7 +161,6 @@ def explain_row(
     task, stack = opened(subject)
     graphs = task.test(cell, task.config.test_rows).source
     layout = Layout.of(graphs, row, task.config.encoding)
-    refuse_too_large(stack, layout.columns)
     measured = {(settings.maxing, settings.bound): measure(stack, layout, settings)}
     circuit = explain(measured[settings.maxing, settings.bound])
     others = {}
@@ -193,33 +207,37 @@ def directions(circuit: Circuit) -> list[list[Any]]:
 
 @dataclass(frozen=True)
 class Work:
-    """Some inputs of one subject and cell."""
+    """One input of one model."""
 
     subject: Subject
     cell: Cell
-    rows: tuple[int, ...]
-    drawn: tuple[int, ...]
+    row: int
+    drawn: bool
+    """Whether its circuit is wanted, beside its record."""
     settings: Settings
     sensitivity: bool
 
 
-def do(work: Work) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """The record of each input, and the circuit as JSON values where it is to be drawn."""
-    found = []
-    for row in work.rows:
-        record, circuit = explain_row(work.subject, work.cell, row, work.settings, work.sensitivity)
-        found.append((record, circuit.to_dict() if row in work.drawn else None))
-    return found
+def do(work: Work) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The record of the input, and the circuit as JSON values where it is to be drawn."""
+    record, circuit = explain_row(work.subject, work.cell, work.row, work.settings, work.sensitivity)
+    return record, circuit.to_dict() if work.drawn else None
 
 
-def begin_worker() -> None:
-    """A worker lives no longer than its parent, and leaves Ctrl-C to it."""
-    stop_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def begin_worker(parent: int) -> None:
+    """A worker ends with its parent and leaves all signals to it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    stop_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:  # it ended while this process was starting, so that no signal will come
+        os._exit(1)
 
 
-def do_all(works: Sequence[Work], workers: int, stopped: Callable[[], bool]) -> Iterator[tuple[Work, list]]:
-    """Each work with its result, as they come, until all are done or `stopped()`."""
+def do_all(works: Sequence[Work], workers: int, stopped: Callable[[], bool]) -> Iterator[tuple[Work, tuple]]:
+    """Each work with its result, as they come, until all are done or `stopped()`.
+
+    Raises `AlgoprobeError` when a worker was killed.
+    """
     if workers == 1 or len(works) < 2:
         for work in works:
             if stopped():
@@ -227,12 +245,22 @@ def do_all(works: Sequence[Work], workers: int, stopped: Callable[[], bool]) -> 
             yield work, do(work)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(works)), context, begin_worker) as pool:
-        waiting, running = list(works), {}
-        while (waiting and not stopped()) or running:
-            while waiting and len(running) < workers and not stopped():
-                work = waiting.pop(0)
-                running[pool.submit(do, work)] = work
-            finished: set[Future] = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
-            for future in finished:
-                yield running.pop(future), future.result()
+    waiting, running = list(works), {}
+    try:
+        with ProcessPoolExecutor(min(workers, len(works)), context, begin_worker, (os.getpid(),)) as pool:
+            while (waiting and not stopped()) or running:
+                while waiting and len(running) < workers and not stopped():
+                    work = waiting.pop(0)
+                    running[pool.submit(do, work)] = work
+                finished: set[Future] = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
+                for future in finished:
+                    yield running.pop(future), future.result()
+    except BrokenProcessPool as error:
+        if not stopped():
+            reason = "a worker process was ended, perhaps for want of memory"
+            raise AlgoprobeError(f"{reason}; what was done is saved, and the same command goes on") from error
+    except KeyboardInterrupt:
+        # The second one: do not wait for what is under way.
+        for process in multiprocessing.active_children():
+            process.kill()
+        raise

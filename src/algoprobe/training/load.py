@@ -16,6 +16,9 @@ from .checkpoint import load_weights
 from .config import Experiment
 from .forward import Arithmetic
 
+MOST_LOOPS = 10_000
+"""More loops than any record recommends."""
+
 
 @dataclass(frozen=True)
 class TrainedRun:
@@ -49,6 +52,6 @@ def load_run(name: str | Path, device: str | None = None) -> TrainedRun:
     load_weights(folder.file("model.safetensors"), model, digest(experiment))
     arithmetic = Arithmetic.resolve(experiment.train, record.get("precision"), device)
     loops = record.get("loops", experiment.model.loops)
-    if not isinstance(loops, int) or loops < 1:
+    if not isinstance(loops, int) or isinstance(loops, bool) or not 1 <= loops <= MOST_LOOPS:
         raise AlgoprobeError(f"{folder.file('record.json')} is damaged: loops is {loops!r}")
     return TrainedRun(folder, experiment, task, arithmetic.place(model).eval(), arithmetic, loops)

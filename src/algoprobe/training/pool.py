@@ -52,11 +52,11 @@ def start(job: Job) -> subprocess.Popen:
         )
 
 
-def stop_with_parent() -> None:
-    """Ask the system to send this process SIGTERM when its parent ends, however it ends (Linux; elsewhere nothing)."""
+def stop_with_parent(number: int = signal.SIGTERM) -> None:
+    """Ask the system to send this process a signal when its parent ends, however it ends (Linux; elsewhere nothing)."""
     set_death_signal = 1
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(set_death_signal, number)
 
 
 def run_jobs(jobs: Sequence[Job], workers: int, watch: Callable[[Sequence[Job]], None], every: float = 2.0) -> None:

@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from algoprobe.core.errors import AlgoprobeError
+
 from ..circuit_settings import Settings
 from .layout import Layout
 from .passes import FinalStep, run_on
@@ -61,8 +63,13 @@ class Measured:
 
 @torch.inference_mode()
 def measure(stack: Stack, layout: Layout, settings: Settings) -> Measured:
-    """The unperturbed pass over a row, and the effect of every perturbation."""
+    """The unperturbed pass over a row, and the effect of every perturbation.
+
+    Raises `AlgoprobeError` when the model's logits are not finite.
+    """
     base = stack.unperturbed(torch.from_numpy(layout.tokens).to(stack.device))
+    if not bool(base.logits.isfinite().all()):
+        raise AlgoprobeError("the model's logits are not finite; nothing can be said of its answers")
     answer = int(base.logits.argmax())
     T, H, n = stack.steps, stack.heads, layout.columns
     logit_drop = torch.zeros(T, 2, H, n, n)
