@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from algoprobe.core.errors import UsageError
+from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.probes.linear_probe import Samples, fit, linear_probe, logistic, ridge, site_samples, split, untrained
 from algoprobe.probes.record import record
-from tests.probes.small import LOOPED, PACKED, build, rows
+from tests.probes.small import LOOPED, PACKED, PLAIN, VARIANTS, build, rows
 
 
 def planted(count: int = 600, width: int = 8, noise: float = 0.0) -> Samples:
@@ -110,3 +110,33 @@ def test_mistakes_are_errors():
     model, inputs = build(LOOPED, PACKED), rows(PACKED, 20)
     with pytest.raises(UsageError, match="column: -11"):
         site_samples(model, inputs, ["embed"], inputs.lengths, column=-11)
+
+
+def test_a_site_without_a_value_for_each_row_and_column_is_named():
+    config, _ = VARIANTS["rms, tied, learned positions"]
+    model, inputs = build(config, PLAIN), rows(PLAIN, 30)
+    with pytest.raises(UsageError, match=r"'embed\.pos' hands on a value of shape \[.*wanted: .*\[30, 10, …\]"):
+        linear_probe(model, inputs, "embed.pos", inputs.lengths.double())
+
+
+def test_attention_patterns_are_probed_on_either_path_with_their_control():
+    model, inputs = build(LOOPED, PACKED), rows(PACKED, 100)
+    names = ["blocks.0.attn.scores", "blocks.0.attn.pattern"]
+    table = {}
+    for path in ("fused", "explicit"):
+        model.use_attention(path)
+        assert untrained(model).blocks[0].attn.path == path
+        table[path] = linear_probe(model, inputs, names, inputs.lengths.double(), loops=1)
+        assert model.blocks[0].attn.path == path
+    assert table["fused"] == table["explicit"] and {row["site"] for row in table["fused"]} == set(names)
+    everything = site_samples(model.use_attention("fused"), inputs, "*", inputs.lengths.double(), loops=1)
+    control = site_samples(untrained(model), inputs, "*", inputs.lengths.double(), loops=1)
+    assert everything.keys() == control.keys() and ("blocks.0.attn.pattern", 0) in everything
+
+
+def test_values_that_are_not_finite_are_no_features():
+    model, inputs = build(LOOPED, PACKED), rows(PACKED, 30)
+    with torch.no_grad():
+        model.embed.tables[0].weight.fill_(torch.nan)
+    with pytest.raises(AlgoprobeError, match="embed hands on values that are not finite in loop 0"):
+        linear_probe(model, inputs, "embed", inputs.lengths.double())

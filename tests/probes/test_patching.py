@@ -167,3 +167,15 @@ def test_impossible_paths_are_errors():
             path_patching(model, *pair, senders, receivers)
     with pytest.raises(UsageError, match="computes before"):
         path_logits(model, pair[0], sender, torch.zeros(6, 10, 16), [Node("blocks.0.mlp_in", 1)])
+
+
+def test_a_site_without_a_value_for_each_row_and_column_is_named():
+    config, sizes = VARIANTS["rms, tied, learned positions"]
+    with pytest.raises(UsageError, match=r"'embed\.pos' hands on a value of shape \[.*wanted: .*\[6, 10, …\]"):
+        activation_patching(build(config, sizes), *partners(sizes), ["embed.pos"])
+
+
+def test_attention_patterns_can_be_patched_on_the_fused_path():
+    model = build(SMALL, PLAIN).use_attention("fused")
+    found = activation_patching(model, *partners(PLAIN), ["blocks.*.attn.pattern"])
+    assert len(found) == 2 * 2 and {block.attn.path for block in model.blocks} == {"fused"}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -146,3 +147,80 @@ def test_an_address_that_is_none_is_named(model):
     with pytest.raises(UsageError, match=r"\(site, None\) for every loop"):
         with edit(model, {"blocks.0.resid_post": lambda x: x}):
             model(*rows())
+
+
+class Two(NamedTuple):
+    first: torch.Tensor
+    second: int
+
+
+class Named(nn.Module):
+    def forward(self, x):
+        return Two(x, 3)
+
+
+def test_a_named_tuple_keeps_its_kind_when_edited():
+    net = nn.Sequential(nn.Linear(4, 4), Named())
+    with edit(net, {("1", 0): torch.zeros_like}):
+        out = net(torch.ones(2, 4))
+    assert isinstance(out, Two) and out.second == 3 and not out.first.any()
+
+
+def test_an_edit_takes_no_pattern(model):
+    with pytest.raises(
+        UsageError, match=r"site: '\*l\*' is a pattern; an edit takes an exact name, such as 'embed.tables'"
+    ):
+        with edit(model, {("*l*", None): torch.zeros_like}):
+            pass
+
+
+def test_spilled_values_go_with_the_context_and_say_so(model):
+    with record(model, ["blocks.0.resid_post"], budget=0) as seen:
+        model(*rows())
+        assert seen["blocks.0.resid_post", 0].shape == (4, 10, 16)
+    assert ("blocks.0.resid_post", 0) in seen and len(seen) == 3
+    with pytest.raises(UsageError, match="spilled values go with the context; read it inside the `with`"):
+        seen["blocks.0.resid_post", 0]
+    with pytest.raises(UsageError, match="budget: -1 is not possible; allowed: 0 bytes and more"):
+        with record(model, ["blocks.0.resid_post"], budget=-1):
+            pass
+
+
+def test_spilled_values_do_not_mix_when_one_returns_to_memory():
+    net = nn.ModuleDict({name: nn.Identity() for name in "abc"})
+    with record(net, ["*"], budget=8) as seen:
+        net["a"](torch.full((9,), 1.0))
+        net["b"](torch.full((9,), 2.0))
+        net.register_forward_pre_hook(lambda *_: None)
+        for hook in net._forward_pre_hooks.values():  # as a second forward pass begins
+            hook(net, ())
+        net["a"](torch.full((2,), 3.0))  # now fits
+        net["c"](torch.full((9,), 4.0))
+        assert [float(seen[name, 0][0]) for name in "abc"] == [3, 2, 4]
+
+
+def test_loops_that_never_happened_are_an_error(model):
+    with pytest.raises(UsageError, match=r"loops: 7 never happened; allowed: those that did, \[0, 1, 2\]"):
+        with record(model, ["loop_out"], loops=[1, 7]):
+            model(*rows())
+
+
+def test_a_bare_string_is_one_site(model):
+    with record(model, "loop_out") as seen:
+        model(*rows())
+    assert {site for site, _ in seen} == {"loop_out"}
+
+
+def test_a_recording_sees_edits_opened_before_it(model):
+    zero = {("loop_out", 2): torch.zeros_like}
+    with record(model, "loop_out") as outer, edit(model, zero), record(model, "loop_out") as inner:
+        model(*rows())
+    assert outer["loop_out", 2].any() and not inner["loop_out", 2].any()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_scripted_modules_are_refused():
+    net = nn.Sequential(torch.jit.trace(nn.Linear(4, 4), torch.ones(1, 4)), nn.ReLU())
+    with pytest.raises(UsageError, match=r"its module '0' is a torch\.jit.ScriptModule, which takes no hooks"):
+        with record(net, "1"):
+            pass

@@ -72,3 +72,10 @@ def test_what_column_names_share_moves_to_the_title():
     assert without_shared(["blocks.0.z"]) == (["blocks.0.z"], "")
     table = matrix_table(["query"], names, [[0.1, 0.2, 0.3]], "Patching", "patched")
     assert table.columns == ["patched", "0", "1", "2"] and table.title == "Patching blocks.*.resid_post"
+
+
+def test_a_folder_name_that_is_not_utf8_can_stand_in_a_title(tmp_path):
+    chart = heat_map(ROWS, "site", "loop", "effect", "Patching", "runs/caf\udce9.")
+    for suffix in (".png", ".svg", ".pdf", ".html", ".json"):
+        assert save(chart, tmp_path / f"map{suffix}").stat().st_size > 1000
+    assert "runs/caf?." in (tmp_path / "map.svg").read_text(encoding="utf-8")

@@ -6,9 +6,10 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
 from algoprobe.cli import main
-from algoprobe.core.errors import UsageError
+from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.models.config import TransformerConfig
 from algoprobe.options import LensOptions
 from algoprobe.studies import lenses
@@ -103,6 +104,11 @@ def test_options_reach_their_lens(capsys):
         (["probe", ZOO, "--target", "lookahed"], "Did you mean 'lookahead'?"),
         (["probe", ZOO, "--at", "2", "--rows", "50", "--target", "path_back_9"], "0 of these rows have a value"),
         (["pattern", ZOO, "--looking", "queri"], "Did you mean 'query'?"),
+        (["pattern", ZOO, "--looking", "x"], "looking: 'x' is unknown; allowed: 'query', "),
+        (["logit", ZOO, "--sites", ","], "sites: ',' names nothing; allowed: names or patterns, separated by commas"),
+        (["probe", ZOO, "--target", " , "], "target: ' , ' names nothing"),
+        (["path", ZOO, "--rows", "5", "--senders", ","], "senders: ',' names nothing"),
+        (["logit", ZOO, "--out", ""], "out: '' is not possible; allowed: a folder's name"),
         (["pattern", ZOO, "--rows", "5", "--row", "5"], "row: 5 is not possible; allowed: 0 to 4"),
         (["pattern", ZOO, "--row", "0", "--looking", "query"], "leave one of the two out"),
     ],
@@ -139,3 +145,39 @@ def test_a_model_without_loops_has_its_sites_across(monkeypatch):
     for kind, across in (("patch", "site"), ("probe", "site"), ("pattern", "key"), ("logit", "loop")):
         found, _ = lenses.look(LensOptions(kind, ZOO, rows=30))
         assert found["across"] == across and len({row["site"] for row in found["rows"]}) >= 3
+
+
+@pytest.mark.parametrize("kind", lenses.KINDS)
+@pytest.mark.parametrize("weight", [torch.nan, 1e38])
+def test_logits_that_are_not_finite_are_one_error_and_nothing_is_written(capsys, monkeypatch, tmp_path, kind, weight):
+    run = load_run(ZOO)
+    with torch.no_grad():
+        run.model.unembed.weight.fill_(weight)
+    monkeypatch.setattr(lenses, "open_run", lambda name: run)
+    code, out, err = words(capsys, kind, ZOO, "--rows", "20", "--loops", "1", "--json", "--out", str(tmp_path / "out"))
+    assert code == 1 and out == "" and "the model's logits are not finite" in err and "Traceback" not in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_numbers_that_are_none_never_reach_json():
+    view = lenses.View("T", "", "site", "loop", "accuracy")
+    lenses.check_numbers([{"site": "embed", "loop": 0, "accuracy": 0.5, "head": None}], view)
+    with pytest.raises(AlgoprobeError, match="accuracy is not finite at site embed, loop 1"):
+        lenses.check_numbers([{"site": "embed", "loop": 1, "accuracy": float("nan")}], view)
+
+
+def test_a_folder_that_cannot_be_written_is_known_before_the_work(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setitem(lenses.KINDS, "logit", (lambda subject: pytest.fail("computed"), 500))
+    code, out, err = words(capsys, "logit", ZOO, "--rows", "5", "--loops", "1", "--out", str(tmp_path / "file"))
+    assert code == 1 and out == "" and "a file of that name is in the way" in err
+
+
+def test_a_picture_that_fails_does_not_cost_the_numbers(monkeypatch, tmp_path):
+    def fail(*_):
+        raise AlgoprobeError("no picture")
+
+    monkeypatch.setattr(lenses, "save_all", fail)
+    with pytest.raises(AlgoprobeError, match="no picture"):
+        lenses.look(LensOptions("logit", ZOO, rows=5, loops=1, out=tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"results.json", "table.md"}

@@ -23,8 +23,10 @@ def edit(model: nn.Module, changes: Mapping[Any, Change]) -> Iterator[None]:
         with edit(model, {("blocks.2.resid_post", 0): lambda x: x * 0}):
             logits = model(tokens, lengths)
 
-    A change keeps shape and dtype; one for a single loop comes after one for every loop. Raises `UsageError` on a site
-    that does not exist, on a compiled model, on a change of shape, and on closing when a change was never applied.
+    A change keeps shape and dtype; one for a single loop comes after one for every loop. Sites are exact names. A
+    recording of the same site sees the value before the edit when it was opened before it, else the changed value.
+    Raises `UsageError` on a site that does not exist, on a pattern, on a compiled or scripted model, on a change of
+    shape, and on closing when a change was never applied.
     """
     for address in changes:
         if not (isinstance(address, tuple) and len(address) == 2):
@@ -32,7 +34,9 @@ def edit(model: nn.Module, changes: Mapping[Any, Change]) -> Iterator[None]:
                 f'site: {address!r} is no address; give (site, loop), as in ("blocks.0.resid_post", 0), or '
                 "(site, None) for every loop"
             )
-    find_sites(model, [site for site, _ in changes])
+    for site, matching in find_sites(model, [site for site, _ in changes]).items():
+        if matching != [site]:
+            raise UsageError(f"site: {site!r} is a pattern; an edit takes an exact name, such as {matching[0]!r}")
     waiting = set(changes)
 
     def apply(site: str, loop: int, output: object) -> object:
@@ -61,4 +65,6 @@ def edit(model: nn.Module, changes: Mapping[Any, Change]) -> Iterator[None]:
 
 def replaced(output: tuple | list, before: Tensor, after: Tensor) -> tuple | list:
     """`output` with its tensor `before` replaced by `after`."""
-    return type(output)(after if part is before else part for part in output)
+    parts = [after if part is before else part for part in output]
+    # A named tuple takes its fields one by one; all others take one iterable.
+    return output._make(parts) if hasattr(output, "_make") else type(output)(parts)

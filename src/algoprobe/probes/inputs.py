@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from algoprobe.core.errors import outside
+from algoprobe.core.errors import UsageError, outside
 from algoprobe.core.statistics import wilson
 from algoprobe.tasks.batch import IGNORE, Batch
 
@@ -62,6 +62,18 @@ class Inputs:
 def answer_logits(model: nn.Module, inputs: Inputs, loops: int | None = None) -> Float[Tensor, "batch read outputs"]:
     """Logits at the read columns. Every column is computed in every block, so that each site has them all."""
     return model(inputs.tokens, inputs.lengths, loops=loops)[:, -inputs.read :]
+
+
+def check_columns(site: str, value: Tensor, inputs: Inputs) -> None:
+    """Raise `UsageError` unless what a site hands on has one vector for each row and column, or also for each head."""
+    batch, columns = inputs.tokens.shape[:2]
+    shape = tuple(value.shape)
+    fits = len(shape) in (3, 4) and (shape[0], shape[-2]) == (batch, columns)
+    if not fits:
+        raise UsageError(
+            f"site: {site!r} hands on a value of shape {list(shape)}; wanted: one vector for each row and column, "
+            f"[{batch}, {columns}, …], or also for each head, [{batch}, heads, {columns}, …]"
+        )
 
 
 def loops_of(model: nn.Module, loops: int | None) -> int:

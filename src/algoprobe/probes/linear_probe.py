@@ -15,11 +15,12 @@ import torch
 from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor, nn
 
-from algoprobe.core.errors import UsageError, outside
+from algoprobe.core.errors import AlgoprobeError, UsageError, outside
 from algoprobe.core.statistics import wilson
 from algoprobe.core.stream import derived_seed
 
-from .inputs import Inputs, answer_logits
+from .inputs import Inputs, answer_logits, check_columns
+from .patterns import attention_for
 from .record import record
 from .sites import Address
 
@@ -179,7 +180,11 @@ def site_samples(
     loops: int | None = None,
 ) -> dict[Address, Samples]:
     """Samples of each (site, loop): with a target a row, the features at `column` (-1: the last); with a target a
-    column, those of every column whose target is not NaN."""
+    column, those of every column whose target is not NaN. Attention takes the explicit path where a site needs it.
+
+    Raises `UsageError` on a site without a value for each row and column.
+    """
+    sites = [sites] if isinstance(sites, str) else list(sites)
     if target.dim() == 1:
         chosen = torch.zeros(len(inputs), inputs.tokens.shape[1], dtype=torch.bool, device=target.device)
         if not -chosen.shape[1] <= column < chosen.shape[1]:
@@ -190,9 +195,16 @@ def site_samples(
         chosen = ~target.isnan()
         wanted = target[chosen]
     row = chosen.nonzero()[:, 0]
-    with record(model, sites) as seen:
+    found = {}
+    with attention_for(model, sites), record(model, sites) as seen:
         answer_logits(model, inputs, loops)
-        return {address: Samples(by_column(seen[address])[chosen], wanted, row) for address in seen}
+        for address in seen:
+            value = seen[address]
+            check_columns(address[0], value, inputs)
+            found[address] = Samples(by_column(value)[chosen], wanted, row)
+            if not bool(found[address].features.isfinite().all()):
+                raise AlgoprobeError(f"{address[0]} hands on values that are not finite in loop {address[1]}")
+    return found
 
 
 def by_column(value: Tensor) -> Float[Tensor, "batch columns width"]:
@@ -203,6 +215,9 @@ def by_column(value: Tensor) -> Float[Tensor, "batch columns width"]:
 def untrained(model: nn.Module, seed: int = 1) -> nn.Module:
     """A model of the same config with starting weights; blocks that would begin as the identity begin at random."""
     fresh = replace(model.config, zero_init=False).build(model.sizes, seed)
+    # Scores and patterns exist on one attention path only, so a control on another would lack what the model has.
+    for block, other in zip(fresh.blocks, model.blocks):
+        block.attn.path = other.attn.path
     return fresh.to(next(model.parameters()).device).eval()
 
 
@@ -221,7 +236,7 @@ def linear_probe(
     same config, `chance` the majority class. A target a row is read at `column`; one a column (NaN: not there) at all
     its columns. Raises `UsageError` as `fit` does.
     """
-    sites = list(sites)
+    sites = [sites] if isinstance(sites, str) else list(sites)
     found = site_samples(model, inputs, sites, target, column, loops)
     control = site_samples(untrained(model), inputs, sites, target, column, loops)
     rows = []

@@ -13,7 +13,8 @@ from algoprobe.core.errors import UsageError, unknown
 from algoprobe.core.statistics import mean_interval
 
 from .edit import Change, edit
-from .inputs import Inputs, answer_logits
+from .inputs import Inputs, answer_logits, check_columns
+from .patterns import attention_for
 from .record import record
 from .sites import find_sites
 
@@ -107,26 +108,30 @@ def activation_patching(
 
     effect = mean(patched - corrupted) / mean(clean - corrupted): 0 as corrupted, 1 as clean; below 0 or above 1 can be.
     `sites` are names or patterns; `columns` names groups (None: one group of all columns). Source: Meng et al. 2022
-    ("causal tracing"); Zhang & Nanda 2024 on metrics. Raises `UsageError` on pairs of unequal shape.
+    ("causal tracing"); Zhang & Nanda 2024 on metrics. Attention takes the explicit path where a site needs it. Raises
+    `UsageError` on pairs of unequal shape and on a site without a value for each row and column.
     """
     check_pair(clean, corrupted)
     measure = metric_named(metric)
     if columns is None:
         columns = {"all": torch.ones_like(clean.tokens[..., 0], dtype=torch.bool)}
     names = [name for found in find_sites(model, sites).values() for name in found]
-    with record(model, names) as seen:
-        top = measure(answer_logits(model, clean, loops), clean, corrupted)
-        kept = {address: seen[address] for address in seen}
-    bottom = measure(answer_logits(model, corrupted, loops), clean, corrupted)
-    rows = []
-    for (site, loop), value in sorted(kept.items(), key=lambda item: (names.index(item[0][0]), item[0][1])):
-        heads = range(value.shape[1]) if value.dim() == 4 else [None]
-        for head in heads:
-            for name, mask in columns.items():
-                with edit(model, {(site, loop): put_clean(value, mask, head)}):
-                    patched = measure(answer_logits(model, corrupted, loops), clean, corrupted)
-                place = {"site": site, "loop": loop, "head": head, "columns": name}
-                rows.append(place | effect_of(patched, bottom, top, metric))
+    with attention_for(model, names):
+        with record(model, names) as seen:
+            top = measure(answer_logits(model, clean, loops), clean, corrupted)
+            kept = {address: seen[address] for address in seen}
+        for (site, _), value in kept.items():
+            check_columns(site, value, clean)
+        bottom = measure(answer_logits(model, corrupted, loops), clean, corrupted)
+        rows = []
+        for (site, loop), value in sorted(kept.items(), key=lambda item: (names.index(item[0][0]), item[0][1])):
+            heads = range(value.shape[1]) if value.dim() == 4 else [None]
+            for head in heads:
+                for name, mask in columns.items():
+                    with edit(model, {(site, loop): put_clean(value, mask, head)}):
+                        patched = measure(answer_logits(model, corrupted, loops), clean, corrupted)
+                    place = {"site": site, "loop": loop, "head": head, "columns": name}
+                    rows.append(place | effect_of(patched, bottom, top, metric))
     return rows
 
 

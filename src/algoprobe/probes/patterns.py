@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from algoprobe.core.errors import outside
 
 from .inputs import Inputs, answer_logits
 from .record import record
-from .sites import Address
+from .sites import Address, find_sites
 
 
 @contextlib.contextmanager
@@ -27,6 +27,13 @@ def explicit_attention(model: nn.Module) -> Iterator[None]:
     finally:
         for block, path in zip(model.blocks, before):
             block.attn.path = path
+
+
+def attention_for(model: nn.Module, sites: Iterable[str]) -> contextlib.AbstractContextManager[None]:
+    """The explicit path while the context is open where `sites` (names or patterns) match scores or patterns."""
+    names = [name for matching in find_sites(model, sites).values() for name in matching]
+    needed = any(name.endswith((".attn.scores", ".attn.pattern")) for name in names)
+    return explicit_attention(model) if needed else contextlib.nullcontext()
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from algoprobe.core.errors import UsageError
+from algoprobe.core.errors import UsageError, outside
 
 from .sites import Address, find_sites, hooked
 
@@ -43,7 +43,8 @@ class Recording(Mapping[Address, Tensor]):
         self._budget, self._folder = budget, folder
         self._kept: dict[Address, Tensor] = {}
         self._spilled: dict[Address, Path] = {}
-        self._bytes = 0
+        self._bytes = self._files = 0
+        self._closed = False
 
     def put(self, address: Address, tensor: Tensor) -> None:
         """Keep a copy of `tensor`: later in-place changes by the model do not reach it."""
@@ -55,8 +56,15 @@ class Recording(Mapping[Address, Tensor]):
             self._spilled.pop(address, None)
             self._bytes += copy.nbytes
         else:
-            path = self._spilled.setdefault(address, self._folder / f"{len(self._spilled)}.safetensors")
-            save_file({"tensor": copy.cpu().contiguous()}, path)
+            if address not in self._spilled:
+                # A count of all files ever: one of those there now would name a file twice once an address came back.
+                self._spilled[address] = self._folder / f"{self._files}.safetensors"
+                self._files += 1
+            save_file({"tensor": copy.cpu().contiguous()}, self._spilled[address])
+
+    def close(self) -> None:
+        """Say from now on that spilled values are gone."""
+        self._closed = True
 
     @property
     def bytes_in_memory(self) -> int:
@@ -68,7 +76,15 @@ class Recording(Mapping[Address, Tensor]):
             return self._kept[address]
         if address not in self._spilled:
             raise NotRecorded(address, list(self))
+        if self._closed:
+            raise UsageError(
+                f"recording: {address!r} was spilled to disk, beyond the budget of {self._budget} bytes, and spilled "
+                "values go with the context; read it inside the `with`, or give `record` a larger budget"
+            )
         return load_file(self._spilled[address])["tensor"]
+
+    def __contains__(self, address: object) -> bool:
+        return address in self._kept or address in self._spilled
 
     def __iter__(self) -> Iterator[Address]:
         yield from self._kept
@@ -88,27 +104,42 @@ def record(
 ) -> Iterator[Recording]:
     """Record the sites that match the names or patterns `sites` (`blocks.*.attn.pattern`) while the context is open.
 
-    `loops` picks calls within a forward pass (None: all). Works on any `nn.Module` by module name; a module that
-    returns a tuple is recorded by its first tensor. The model's output does not change by a bit. What was recorded
-    in memory stays usable afterwards; what was spilled is removed with the context.
+    A bare string is one name or pattern. `loops` picks calls within a forward pass (None: all). Works on any
+    `nn.Module` by module name; a module that returns a tuple is recorded by its first tensor. The model's output does
+    not change by a bit. What was recorded in memory stays usable afterwards; what was spilled is removed with the
+    context.
 
-    Raises `UsageError` on a site that does not exist, on a compiled model, and on closing when nothing that a pattern
-    matches fired (scores and patterns fire on the explicit attention path only: `model.use_attention("explicit")`).
+    Hooks act in the order in which contexts were opened: `with record(…), edit(…)` records a site's value before the
+    edit of that same site, `with edit(…), record(…)` the value after it.
+
+    Raises `UsageError` on a site that does not exist, on a compiled or scripted model, on a negative budget, and on
+    closing when a loop in `loops` never happened or nothing that a pattern matches fired (scores and patterns fire on
+    the explicit attention path only: `model.use_attention("explicit")`).
     """
+    if budget < 0:
+        raise outside("budget", budget, "0 bytes and more")
     found, wanted = find_sites(model, sites), None if loops is None else set(loops)
     names, fired = dict.fromkeys(name for matching in found.values() for name in matching), set()
+    happened: set[int] = set()
     with tempfile.TemporaryDirectory(prefix="algoprobe-") as folder:
         recording = Recording(budget, Path(folder))
 
         def keep(site: str, loop: int, output: object) -> None:
             fired.add(site)
+            happened.add(loop)
             if wanted is None or loop in wanted:
                 recording.put((site, loop), first_tensor(site, output))
 
-        with hooked(model, names, keep):
-            yield recording
+        try:
+            with hooked(model, names, keep):
+                yield recording
+        finally:
+            recording.close()
         if silent := [pattern for pattern, matching in found.items() if not fired.intersection(matching)]:
             raise UsageError(f"site: {', '.join(silent)} never fired{explicit_hint(silent)}")
+        if wanted is not None and (missing := sorted(wanted - happened)):
+            never = ", ".join(map(str, missing))
+            raise UsageError(f"loops: {never} never happened; allowed: those that did, {sorted(happened)}")
 
 
 def first_tensor(site: str, output: object) -> Tensor:

@@ -7,6 +7,7 @@ import fnmatch
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+import torch
 from torch import nn
 
 from algoprobe.core.errors import UsageError, nearest
@@ -18,8 +19,10 @@ Address = tuple[str, int]
 def find_sites(model: nn.Module, patterns: Iterable[str]) -> dict[str, list[str]]:
     """For each pattern (`*` stands for anything) the names of the modules it matches, in the model's order.
 
-    Raises `UsageError` with the nearest name when a pattern matches nothing.
+    A bare string is one pattern. Raises `UsageError` with the nearest name when a pattern matches nothing.
     """
+    # A string is an iterable of its letters, which is never what was meant.
+    patterns = [patterns] if isinstance(patterns, str) else patterns
     names = dict.fromkeys(name for name, _ in model.named_modules() if name)
     found = {pattern: [pattern] if pattern in names else fnmatch.filter(names, pattern) for pattern in patterns}
     for pattern, matching in found.items():
@@ -29,8 +32,14 @@ def find_sites(model: nn.Module, patterns: Iterable[str]) -> dict[str, list[str]
 
 
 def refuse_compiled(model: nn.Module) -> None:
-    """Raise `UsageError` when `model` or a part of it was compiled: hooks added after compiling never fire."""
+    """Raise `UsageError` when `model` or a part of it was compiled or scripted: hooks added later never fire."""
     for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            where = f"its module {name!r}" if name else "it"
+            raise UsageError(
+                f"model: {type(model).__name__} cannot be opened because {where} is a torch.jit.ScriptModule, which "
+                "takes no hooks; open the module that was scripted or traced"
+            )
         if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
             where = f"its module {name!r}" if name else "it"
             raise UsageError(

@@ -21,8 +21,17 @@ WIDTH = 640
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """The Vega-Lite specification of `chart`, its data inside."""
-    return chart.to_dict()
+    """The Vega-Lite specification of `chart`, its data inside.
+
+    Characters that are not Unicode, as in the name of a folder that is not UTF-8, become question marks.
+    """
+    spec = chart.to_dict()
+    text = json.dumps(spec, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.loads(text.encode(errors="replace"))
+    return spec
 
 
 @cache

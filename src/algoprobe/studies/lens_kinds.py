@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from algoprobe.core.errors import UsageError, unknown
+from algoprobe.core.errors import AlgoprobeError, UsageError, nearest, unknown
 from algoprobe.options import LensOptions
 from algoprobe.probes.ablation import ablation
 from algoprobe.probes.attribution import logit_attribution, strongest_wrong
@@ -54,8 +54,12 @@ class Subject:
     options: LensOptions
 
     def split_option(self, name: str, default: str) -> list[str]:
-        """A comma-separated option as a list, or its default."""
-        return [part.strip() for part in (getattr(self.options, name) or default).split(",") if part.strip()]
+        """A comma-separated option as a list, or its default. Raises `UsageError` when it names nothing."""
+        given = getattr(self.options, name) or default
+        found = [part.strip() for part in given.split(",") if part.strip()]
+        if not found:
+            raise UsageError(f"{name}: {given!r} names nothing; allowed: names or patterns, separated by commas")
+        return found
 
     def paired(self) -> tuple[Inputs, Inputs, Pair]:
         """Clean and corrupted rows. Raises `UsageError` when the task has no partners to offer."""
@@ -64,7 +68,16 @@ class Subject:
                 f"kind: {self.options.kind!r} needs corrupted partners, which {self.task.name} has none of"
             )
         pair = self.task.pair(self.batch)
-        return Inputs.of(pair.clean, self.model), Inputs.of(pair.corrupted, self.model), pair
+        clean, corrupted = Inputs.of(pair.clean, self.model), Inputs.of(pair.corrupted, self.model)
+        for inputs in (clean, corrupted):
+            check_finite(self.model, inputs, self.loops)
+        return clean, corrupted, pair
+
+
+def check_finite(model: nn.Module, inputs: Inputs, loops: int) -> None:
+    """Raise `AlgoprobeError` when the model's answers are no numbers: no lens could say anything about them."""
+    if not bool(answer_logits(model, inputs, loops).isfinite().all()):
+        raise AlgoprobeError("the model's logits are not finite, so there is nothing to look at")
 
 
 Found = tuple[list[dict[str, Any]], View]
@@ -181,7 +194,9 @@ def pattern(subject: Subject) -> Found:
     # Unless told otherwise, from where the answer is read.
     looking = options.looking or next((k for k in known if kinds and bool(kinds[k][0, -1])), known[0])
     if looking not in known:
-        raise unknown("looking", looking, known)
+        # Quoted, since kinds of columns have commas in their names.
+        listed = ", ".join(map(repr, known))
+        raise UsageError(f"looking: {looking!r} is unknown; allowed: {listed}.{nearest(looking, known)}")
     for row in rows:
         row["head_at"] = f"{row['site'].removesuffix('.attn.pattern')} head {row['head']}"
         row["attention"] = f"{row['head_at']} → {row['key']}"

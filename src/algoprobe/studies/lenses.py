@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from algoprobe.core.errors import UsageError, outside, unknown
-from algoprobe.core.files import write_json, write_text
+from algoprobe.core.errors import AlgoprobeError, UsageError, outside, unknown
+from algoprobe.core.files import explain, write_json, write_text
 from algoprobe.options import LensOptions
 from algoprobe.probes.inputs import Inputs
 from algoprobe.probes.patching import matrix
@@ -20,7 +22,7 @@ from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.task import Cell, Task
 from algoprobe.training.evaluation import open_run
 
-from .lens_kinds import Found, Subject, View, ablate, attribution, logit, patch, path, pattern, probe
+from .lens_kinds import Found, Subject, View, ablate, attribution, check_finite, logit, patch, path, pattern, probe
 
 PRINTED = 8
 """Columns of numbers that a terminal holds beside their names."""
@@ -59,6 +61,25 @@ def check(options: LensOptions) -> None:
     for name, kinds in READERS.items():
         if getattr(options, name) not in ("", None) and options.kind not in kinds:
             raise UsageError(f"{name}: {options.kind!r} does not read it; allowed with: {', '.join(kinds)}")
+
+
+def check_out(out: Path) -> None:
+    """Make the folder `out` and see that it can be written, before minutes of work that would be lost."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise explain(error, out) from error
+
+
+def check_numbers(rows: list[dict[str, Any]], view: View) -> None:
+    """Raise `AlgoprobeError` when a number that was found is none: JSON has no place for it."""
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                at = f"{view.down} {row[view.down]}, {view.across} {row[view.across]}"
+                raise AlgoprobeError(f"{name} is not finite at {at}: the model's values overflow there")
 
 
 def rows_of(task: Task, options: LensOptions, seed: int) -> tuple[Batch, str]:
@@ -106,13 +127,20 @@ def look(options: LensOptions) -> tuple[dict[str, Any], Table]:
     Lenses compute in float32 without autocast, so that sums and shares hold to its rounding.
     """
     check(options)
+    # An empty `--out` arrives as the path `.`, from which nothing tells it apart.
+    if options.out is not None and options.out == Path():
+        raise outside("out", "", "a folder's name; for the current folder its full path")
     if options.loops is not None and not 1 <= options.loops <= 1000:
         raise outside("loops", options.loops, "1 to 1000")
     run = open_run(options.run)
     batch, name = rows_of(run.task, options, run.experiment.seeds.data)
     loops = run.loops if options.loops is None else options.loops
     subject = Subject(run.model, run.task, batch, Inputs.of(batch, run.model), loops, options)
+    check_finite(run.model, subject.inputs, loops)
+    if options.out is not None:
+        check_out(options.out)
     rows, view = KINDS[options.kind][0](subject)
+    check_numbers(rows, view)
     found = {"kind": options.kind, "model": options.run, "rows_of": name, "loops": loops, "taken": len(batch)}
     found |= {"title": view.title, "note": view.note, "down": view.down, "across": view.across, "value": view.value}
     found["rows"] = rows
@@ -123,9 +151,9 @@ def look(options: LensOptions) -> tuple[dict[str, Any], Table]:
 
 
 def save(found: dict[str, Any], view: View, table: Table, out: Path) -> None:
-    """results.json, table.md and the heat map in a folder."""
+    """results.json, table.md and the heat map in a folder; pictures last, so that none can cost the numbers."""
+    write_json(out / "results.json", found)
+    write_text(out / "table.md", table.markdown())
     subtitle = f"{found['model']}, {found['rows_of']}. {view.note}"
     chart = heat_map(found["rows"], view.down, view.across, view.value, view.title, subtitle, view.signed)
     save_all({f"lens-{found['kind']}": chart}, out, (".png", ".svg", ".html"))
-    write_text(out / "table.md", table.markdown())
-    write_json(out / "results.json", found)
