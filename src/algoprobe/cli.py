@@ -29,6 +29,7 @@ from algoprobe.options import (
     ReportOptions,
     TrainOptions,
     parse_loops,
+    parse_numbers,
 )
 from algoprobe.probes.circuit_settings import Settings
 from algoprobe.training.config import Experiment
@@ -130,6 +131,8 @@ def evaluate_run(options: EvalOptions) -> dict[str, Any]:
     return evaluate_folder(
         options.run,
         on=on,
+        at=parse_numbers("at", options.at) if options.at else (),
+        n=options.n,
         rows=options.rows,
         loops=lambda default: parse_loops(options.loops, default),
         device=options.device,

@@ -42,6 +42,10 @@ class EvalOptions:
     """A run folder, or zoo:NAME."""
     on: str = ""
     """Distributions to test on, separated by commas; empty: the task's standard ones."""
+    at: str = ""
+    """Values of the axis (lookaheads): `4`, `1,3` or `2..5`; empty: every cell."""
+    n: int | None = None
+    """Input size of the test rows, up to where the model's vertex ids and positions end; None: that of training."""
     rows: int | None = None
     """Test rows in a cell; None: all that are reserved."""
     loops: str = ""

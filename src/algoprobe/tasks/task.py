@@ -49,6 +49,9 @@ class Task(Protocol):
     def at_stage(self, stage: int) -> Task:
         """The same task restricted to difficulty at most `stage` (1-based), on a stream of its own."""
 
+    def at_size(self, n: int) -> Task:
+        """The same task at another input size, with this one's tokens and outputs, for test rows of other sizes."""
+
     def cells(self, on: tuple[str, ...] = ()) -> list[Cell]:
         """The test cells of the named distributions (default: the task's standard ones)."""
 

@@ -104,6 +104,28 @@ def worked_examples(
     return found
 
 
+def task_at(run: TrainedRun, n: int | None) -> Task:
+    """The run's task, or with `n` the same at another input size. `UsageError` where the model cannot read it."""
+    if n is None or n == run.task.config.n:
+        return run.task
+    task, position = run.task.at_size(n), run.experiment.model.position
+    if position != "none" and task.sizes.length > run.task.sizes.length:
+        raise outside(
+            "n", n, f"at most {run.task.config.n}, the size of training (model.position {position!r} ends there)"
+        )
+    return task
+
+
+def cells_at(task: Task, on: tuple[str, ...], values: Sequence[int]) -> list[Cell]:
+    """The test cells of some distributions (none given: the standard ones) at some values of their axis (none: all)."""
+    cells = task.cells(on)
+    known = sorted({cell.value for cell in cells if cell.value is not None})
+    for value in values:
+        if value not in known:
+            raise outside("at", value, ", ".join(map(str, known)) or "nothing, since these cells have no such axis")
+    return [cell for cell in cells if cell.value in values] if values else cells
+
+
 def sweep_counts(recommended: int) -> list[int]:
     """Numbers of loops from far too few to four times the recommended one."""
     few = [count for count in (1, 2, 3, 4, 6, 8) if count < recommended]
@@ -151,6 +173,8 @@ def evaluate_folder(
     name: str | Path,
     *,
     on: tuple[str, ...] = (),
+    at: Sequence[int] = (),
+    n: int | None = None,
     rows: int | None = None,
     loops: Callable[[int], list[int]] = lambda recommended: [recommended],
     device: str | None = None,
@@ -158,21 +182,26 @@ def evaluate_folder(
 ) -> dict[str, Any]:
     """The `eval --json` object of the run at a path or `zoo:NAME`.
 
-    `on` names distributions (empty: the task's standard ones), `rows` the test rows a cell (None: all reserved);
+    `on` names distributions (empty: the task's standard ones), `at` values of their axis (empty: all), `n` another
+    input size than that of training, with reserved rows of its own, `rows` the test rows a cell (None: all reserved);
     `loops` maps the recommended number of loops to those to run. `save` puts the cells into `evaluation.json`: at the
     recommended number of loops as its cells, otherwise as its sweep.
     """
     run = open_run(name, device)
-    cells, counts, reserved = run.task.cells(on), loops(run.loops), run.task.config.test_rows
+    task = task_at(run, n)
+    cells, counts, reserved = cells_at(task, on, at), loops(run.loops), task.config.test_rows
     rows = reserved if rows is None else rows
     if not 1 <= rows <= reserved:
         raise outside("rows", rows, f"1 to {reserved}, the reserved test rows of a cell")
     part = "cells" if counts == [run.loops] else "sweep"
-    if save and part == "cells" and (on or rows < reserved):
-        raise UsageError("save: what a run keeps has every cell and row; leave out --on and --rows, or --save")
+    if save and task is not run.task:
+        raise UsageError("save: what a run keeps is of the size it trained at; leave out --n, or --save")
+    if save and part == "cells" and (on or at or rows < reserved):
+        raise UsageError("save: what a run keeps has every cell and row; leave out --on, --at and --rows, or --save")
     if save and not is_scored(run.folder):
         raise UsageError(f"save: {name} is not scored yet; `algoprobe train {name}` does that at the end")
-    found = {"model": str(name), "cells": evaluate(run.model, run.task, cells, rows, run.arithmetic, counts)}
+    scored = evaluate(run.model, task, cells, rows, run.arithmetic, counts)
+    found = {"model": str(name), "n": task.config.n, "cells": scored}
     if save:
         with run.folder.lock():
             kept = run.folder.read("evaluation.json")

@@ -28,18 +28,21 @@ def configs(draw: st.DrawFn) -> SearchConfig:
     limit = SearchConfig(n=n).lookahead_limit
     return SearchConfig(
         n=n,
+        ids=draw(st.sampled_from((None, 67, 150))),
         distribution=draw(st.sampled_from(("naive", "star", "balanced"))),
         lookahead=draw(st.none() | st.integers(1, limit)),
         mix=draw(st.sampled_from(("uniform", "paper"))),
         in_degree=draw(st.sampled_from((3, 4))),
         chain=draw(st.booleans()),
         naive_share=draw(st.sampled_from((0.0, 0.5))),
+        goals=draw(st.sampled_from((1, 4))),
+        along_path=draw(st.sampled_from((0.0, 0.5))),
         test_edges=draw(st.sampled_from(("shuffled", "grouped"))),
         test_rows=20,
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(configs(), st.integers(0, 2**40))
 def test_every_row_is_a_solved_acyclic_graph(config: SearchConfig, first: int) -> None:
     task = SearchTask(config)
@@ -50,7 +53,7 @@ def test_every_row_is_a_solved_acyclic_graph(config: SearchConfig, first: int) -
         graph = nx.DiGraph(edges)
         assert nx.is_directed_acyclic_graph(graph)
         assert len(set(edges)) == len(edges) <= config.vertices
-        assert min(graph) >= 1 and max(graph) <= config.vertices
+        assert min(graph) >= 1 and max(graph) <= config.largest_id
         assert len(graph) == graphs.vertex_count[row]
         assert s != g
         assert nx.shortest_path_length(graph, s, g) == graphs.path_length[row]
@@ -95,6 +98,8 @@ def test_test_rows_obey_their_filters(n: int, test_edges: str) -> None:
                     longer_than = 1
                 assert reference._is_test_row(edges, s, g, longer_than)
                 assert cell.value is None or reference.lookahead(edges, s, g) == cell.value == graphs.lookahead[row]
+                right = set(np.flatnonzero(unpack(graphs.right, graphs.vertices)[row]).tolist())
+                assert right == reference.right_answers(edges, s, g) == {int(graphs.label[row])}
                 if test_edges == "grouped":
                     sources = [u for u, _ in edges]
                     changes = sum(a != b for a, b in itertools.pairwise(sources))

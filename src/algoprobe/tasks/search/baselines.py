@@ -18,7 +18,7 @@ NAMES = ("chance", "goal_if_adjacent", "most_children", "deepest_subtree")
 
 @njit(cache=True)
 def _baselines(edges, edge_count, start, goal, right, out):
-    most = edges.shape[1] + 1
+    most = 64 * right.shape[1]
     degree, depth = np.zeros(most, np.int64), np.zeros(most, np.int64)
     for row in range(len(edges)):
         E, s = edge_count[row], start[row]

@@ -23,7 +23,7 @@ PARENT = np.uint64(0x9FB21C651E98DF25)
 
 @njit(cache=True)
 def _certificates(edges, edge_count, start, goal, out, colours):
-    most = edges.shape[1] + 1
+    most = colours.shape[1]
     gathered = np.zeros(most, np.uint64)
     ordered = np.zeros(most, np.uint64)
     present = np.zeros(most, np.bool_)

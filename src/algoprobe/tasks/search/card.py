@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
 
 def degrees(graphs: Graphs, side: int) -> np.ndarray:
-    """Number of edges of each vertex id: `side` 0 counts those that leave it, 1 those that enter. [batch, V + 1]"""
-    V = graphs.vertices
-    used = np.arange(V) < graphs.edge_count[:, None]
+    """Number of edges of each vertex id: `side` 0 counts those that leave it, 1 those that enter. [batch, ids + 1]"""
+    used = np.arange(graphs.edges.shape[1]) < graphs.edge_count[:, None]
     row = np.broadcast_to(np.arange(len(graphs))[:, None], used.shape)[used]
-    flat = row * (V + 1) + graphs.edges[..., side][used]
-    return np.bincount(flat, minlength=len(graphs) * (V + 1)).reshape(len(graphs), V + 1)
+    flat = row * (graphs.vertices + 1) + graphs.edges[..., side][used]
+    return np.bincount(flat, minlength=len(graphs) * (graphs.vertices + 1)).reshape(len(graphs), -1)
 
 
 def _histogram(values: np.ndarray) -> dict[str, int]:

@@ -9,6 +9,8 @@ from algoprobe.core.config import check_choices, digest
 from algoprobe.core.errors import outside
 
 DISTRIBUTIONS = ("naive", "star", "balanced")
+LEAST_N, MOST_N = 14, 1000
+MOST_IDS, MOST_GOALS = 1000, 1000
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class SearchConfig:
     kind: Literal["search"] = "search"
     n: int = 128
     """Input size (§3.1): a row has at most V = (n-5)//3 edges and V vertices, lookahead at most (V-1)//2."""
+    ids: int | None = None
+    """Vertices are named by distinct numbers from 1..ids; None: 1..V. More let a model be tested at a larger n."""
     distribution: Literal["naive", "star", "balanced"] = "balanced"
     """What training graphs are drawn from (§3.1.1, A.1)."""
     lookahead: int | None = None
@@ -32,6 +36,10 @@ class SearchConfig:
     """Balanced only: an incoming chain ends at the start, so that the start is not the only source (A.1.2)."""
     naive_share: float = 0.0
     """Share of training rows drawn from the naive distribution instead."""
+    goals: int = 1
+    """Neighbouring training rows that ask for different goals in one graph (see `questions`)."""
+    along_path: float = 0.0
+    """Probability that a training row's goal is replaced by a vertex on its own shortest path (see `questions`)."""
     test_edges: Literal["shuffled", "grouped"] = "shuffled"
     """Edge order in test rows; the authors' test rows group edges by source, their training rows do not."""
     test_rows: int = 1000
@@ -39,10 +47,10 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "task")
-        if self.n < 14:
-            raise outside("task.n", self.n, "14 and more (three vertices, so that a lookahead of 1 fits)")
-        if self.n > 1000:
-            raise outside("task.n", self.n, "at most 1000 (331 vertices)")
+        if self.n < LEAST_N:
+            raise outside("task.n", self.n, f"{LEAST_N} and more (three vertices, so that a lookahead of 1 fits)")
+        if self.n > MOST_N:
+            raise outside("task.n", self.n, f"at most {MOST_N} ({(MOST_N - 5) // 3} vertices)")
         if self.lookahead is not None and not 1 <= self.lookahead <= self.lookahead_limit:
             raise outside(
                 "task.lookahead",
@@ -53,6 +61,14 @@ class SearchConfig:
             raise outside("task.naive_share", self.naive_share, "0 to 1")
         if self.n < 17 and (self.distribution == "naive" or self.naive_share > 0.0):
             raise outside("task.n", self.n, "17 and more with the naive distribution (it draws 3 to V-1 vertices)")
+        if self.ids is not None and not self.vertices <= self.ids <= MOST_IDS:
+            raise outside(
+                "task.ids", self.ids, f"{self.vertices} to {MOST_IDS} (a graph has up to {self.vertices} vertices)"
+            )
+        if not 1 <= self.goals <= MOST_GOALS:
+            raise outside("task.goals", self.goals, f"1 to {MOST_GOALS}")
+        if not 0.0 <= self.along_path <= 1.0:
+            raise outside("task.along_path", self.along_path, "0 to 1")
         if not 1 <= self.test_rows <= 1_000_000:
             raise outside("task.test_rows", self.test_rows, "1 to 1000000")
 
@@ -60,6 +76,11 @@ class SearchConfig:
     def vertices(self) -> int:
         """V: the largest number of vertices, and of edges."""
         return (self.n - 5) // 3
+
+    @property
+    def largest_id(self) -> int:
+        """Vertices are named by numbers from 1 to this."""
+        return self.vertices if self.ids is None else self.ids
 
     @property
     def lookahead_limit(self) -> int:
@@ -75,12 +96,19 @@ class SearchConfig:
     def train_digest(self) -> str:
         """Names the training stream: the fields that decide which graphs are drawn. The encoding does not."""
         fields = ("n", "distribution", "lookahead_max", "mix", "in_degree", "chain", "naive_share")
-        return digest([[name, getattr(self, name)] for name in fields] + [["test", self.test_digest, self.test_rows]])
+        values = [[name, getattr(self, name)] for name in fields] + [["test", self.test_digest, self.test_rows]]
+        # Fields that came later count only where they change what is drawn, so that older streams keep their names.
+        if self.goals != 1:
+            values.append(["goals", self.goals])
+        if self.along_path != 0.0:
+            values.append(["along_path", self.along_path])
+        return digest(values)
 
     @property
     def test_digest(self) -> str:
-        """Names the test rows: equal for every training config of the same size, whatever it trains on."""
-        return digest([[name, getattr(self, name)] for name in ("n", "in_degree", "test_edges")])
+        """Names the test rows: equal for every training config of the same size and ids, whatever it trains on."""
+        values = [[name, getattr(self, name)] for name in ("n", "in_degree", "test_edges")]
+        return digest(values + ([["ids", self.ids]] if self.largest_id != self.vertices else []))
 
     def build(self):
         """The task itself."""

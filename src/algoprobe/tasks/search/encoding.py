@@ -1,10 +1,10 @@
 """Graphs as tokens, and back. Rows are right-aligned; the answer is read from the last column.
 
-`triples` (the paper's layout), one id a column, V vertices:
+`triples` (the paper's layout), one id a column, vertices named by 1..V (or 1..`SearchConfig.ids`, then for V):
 
     PAD … PAD | EDGE u v | EDGE u v | … | QUERY s g PATH s
 
-with vertices 1..V, PATH = V+1, EDGE = V+2, PAD = V+3, QUERY = V+4. `packed`, two ids a column:
+with PATH = V+1, EDGE = V+2, PAD = V+3, QUERY = V+4. `packed`, two ids a column:
 
     (0, 0) … (0, 0) | (u, v) | (u, v) | … | (V+s, V+g)
 """
@@ -29,11 +29,11 @@ ENCODINGS = ("triples", "packed")
 
 
 def sizes(encoding: str, vertices: int, n: int) -> Sizes:
-    """The shapes a model needs."""
+    """The shapes a model needs, where vertices are named by 1..`vertices` and rows have up to (n-5)//3 edges."""
     if encoding == "triples":
         return Sizes(vocabulary=vertices + 5, length=n, outputs=vertices + 5, fields=1)
     if encoding == "packed":
-        return Sizes(vocabulary=2 * vertices + 1, length=vertices + 1, outputs=vertices + 1, fields=2)
+        return Sizes(vocabulary=2 * vertices + 1, length=(n - 5) // 3 + 1, outputs=vertices + 1, fields=2)
     raise unknown("task.encoding", encoding, ENCODINGS)
 
 
@@ -157,6 +157,7 @@ def decode(
 ) -> Graphs:
     """The graphs that rows of tokens describe, solved; the inverse of `encode`, and the way in for your own rows.
 
+    `vertices` is the largest id and the most edges a row can have.
     `label` is the smallest right answer (0 if the goal cannot be reached), `attempts` and `reserved_hits` are 0.
     Raises `UsageError` on a row that does not follow the layout.
     """
@@ -181,5 +182,5 @@ def decode(
     nothing = np.zeros(rows, np.int32)
     return Graphs(
         edges, edge_count, start, goal, label, found.right, found.lookahead, found.vertex_count, found.path_length,
-        nothing, nothing.copy(),
+        nothing, nothing.copy(), vertices,
     )  # fmt: skip

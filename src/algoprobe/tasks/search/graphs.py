@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Int, Int16, UInt64
@@ -10,7 +10,7 @@ from jaxtyping import Int, Int16, UInt64
 
 @dataclass(frozen=True)
 class Graphs:
-    """Directed acyclic graphs on vertex ids 1..V, each with a start, a goal and everything known about it."""
+    """Directed acyclic graphs, each with a start, a goal and everything known about it."""
 
     edges: Int16[np.ndarray, "batch V 2"]
     """Source and target of each edge in row order; only the first `edge_count` count, the rest is zero."""
@@ -30,18 +30,16 @@ class Graphs:
     """Draws that the row took, the last one included."""
     reserved_hits: Int[np.ndarray, "batch"]
     """Draws dropped because they were a test row in some edge order."""
+    vertices: int
+    """Vertices are named by distinct ids from 1..`vertices`: V of them, or `SearchConfig.ids`."""
 
     def __len__(self) -> int:
         return len(self.edges)
 
-    @property
-    def vertices(self) -> int:
-        """V: the most vertices and edges a row can have."""
-        return self.edges.shape[1]
-
     def __getitem__(self, rows: slice | np.ndarray) -> Graphs:
         """The graphs of some rows."""
-        return Graphs(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+        columns = {name: value[rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return replace(self, **columns)
 
     def fields_of(self, row: int) -> dict[str, object]:
         """One row as JSON values: edges, start, goal, accepted (every right answer), lookahead, path_length."""

@@ -7,6 +7,7 @@ and rows equal up to edge order and renaming (left in: at small sizes most shape
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,13 +57,13 @@ def leaks(task: SearchTask, seed: int, rows: int) -> dict[str, Any]:
 
 
 def _join(parts: list[Graphs]) -> Graphs:
-    return Graphs(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in Graphs.__annotations__})
+    names = [name for name, value in vars(parts[0]).items() if isinstance(value, np.ndarray)]
+    return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 def _codes(graphs: Graphs) -> np.ndarray:
-    V = graphs.vertices
-    codes = graphs.edges[..., 0].astype(np.int32) * (V + 1) + graphs.edges[..., 1]
-    codes[np.arange(V) >= graphs.edge_count[:, None]] = 0
+    codes = graphs.edges[..., 0].astype(np.int32) * (graphs.vertices + 1) + graphs.edges[..., 1]
+    codes[np.arange(codes.shape[1]) >= graphs.edge_count[:, None]] = 0
     return codes
 
 

@@ -1,4 +1,4 @@
-"""Test rows: drawn once for every size n, reserved, and never trained on in any edge order.
+"""Test rows: drawn once for every size n (and range of ids), reserved, and never trained on in any edge order.
 
 Row i of a cell is the i-th row of the cell's own stream that no earlier row of the cell equals up to edge order. So the
 first rows of a cell stay the same however many are reserved, and every training config of the same n shares them.
@@ -43,35 +43,45 @@ def cell_graphs(config: SearchConfig, cell: Cell, rows: int) -> Graphs:
         raise unknown("cell", cell.name, known)
     if not 1 <= rows <= config.test_rows:
         raise outside("rows", rows, f"1 to {config.test_rows} (task.test_rows, the rows reserved in each cell)")
-    graphs = _cell(config.n, config.in_degree, config.test_edges, cell, config.test_rows)
-    return graphs[:rows]
+    return _cell(_bare(config), cell)[:rows]
 
 
 def reserved(config: SearchConfig) -> UInt64[np.ndarray, "slots"]:
     """The table of every test row of every standard cell: balanced, naive and star."""
-    return _reserved(config.n, config.in_degree, config.test_edges, config.test_rows)
+    return _reserved(_bare(config))
+
+
+def _bare(config: SearchConfig) -> SearchConfig:
+    """The fields that decide the test rows, under which they are kept; the rest at its defaults."""
+    return SearchConfig(
+        n=config.n,
+        ids=config.largest_id,
+        in_degree=config.in_degree,
+        test_edges=config.test_edges,
+        test_rows=config.test_rows,
+    )
 
 
 @lru_cache(maxsize=8)
-def _reserved(n: int, in_degree: int, test_edges: str, rows: int) -> np.ndarray:
-    config = SearchConfig(n=n, in_degree=in_degree, test_edges=test_edges, test_rows=rows)
+def _reserved(config: SearchConfig) -> np.ndarray:
     cells = [cell for distribution in DISTRIBUTIONS for cell in cells_of(distribution, config)]
-    return make_table(np.concatenate([row_hashes(_cell(n, in_degree, test_edges, cell, rows)) for cell in cells]))
+    return make_table(np.concatenate([row_hashes(_cell(config, cell)) for cell in cells]))
 
 
 @lru_cache(maxsize=512)
-def _cell(n: int, in_degree: int, test_edges: str, cell: Cell, rows: int) -> Graphs:
-    config = SearchConfig(n=n, in_degree=in_degree, test_edges=test_edges, test_rows=rows)
+def _cell(config: SearchConfig, cell: Cell) -> Graphs:
+    rows = config.test_rows
     plan = Plan(
         vertices=config.vertices,
+        ids=config.largest_id,
         kind=KINDS[cell.distribution],
         lookahead_max=config.lookahead_limit,
         wanted=-1 if cell.value is None else cell.value,
         paper_mix=0,
-        in_degree=in_degree,
+        in_degree=config.in_degree,
         chain=1,
         test=1,
-        grouped=int(test_edges == "grouped"),
+        grouped=int(config.test_edges == "grouped"),
         limit=GIVE_UP,
     )
     key = Stream("search", f"{config.test_digest} {cell.name}", "test", 0).key
@@ -80,8 +90,8 @@ def _cell(n: int, in_degree: int, test_edges: str, cell: Cell, rows: int) -> Gra
     graphs, stuck = draw_graphs(plan, key, np.arange(rows), own)
     if stuck >= 0:
         raise UsageError(
-            f"task.test_rows: {rows} is not possible at n = {n}; allowed: fewer than {max(2, stuck)}, since the cell "
-            f"{cell.name!r} has only {stuck} rows that differ in more than edge order. "
+            f"task.test_rows: {rows} is not possible at n = {config.n}; allowed: fewer than {max(2, stuck)}, since the "
+            f"cell {cell.name!r} has only {stuck} rows that differ in more than edge order. "
             f"Try {max(1, stuck // 2)} or a larger n."
         )
     return graphs

@@ -40,6 +40,9 @@ class Plan(NamedTuple):
     """What a kernel is to draw, as numbers."""
 
     vertices: int
+    """V: the most vertices and edges of a graph."""
+    ids: int
+    """Vertices are named by distinct numbers from 1..ids."""
     kind: int
     """NAIVE, STAR or BALANCED."""
     lookahead_max: int
@@ -134,14 +137,14 @@ def _few_paths(sketch, distance, every):
 
 @njit(cache=True)
 def fill(
-    key, indices, words, plan, naive_share, table, edges, edge_count, start, goal, label, right,
+    key, indices, words, id_words, plan, naive_share, table, edges, edge_count, start, goal, label, right,
     lookahead, vertex_count, path_length, attempts, reserved_hits,
 ):  # fmt: skip
     """Fill the arrays of `Graphs` for the rows `indices`; return -1, or the first position that had to be given up."""
-    V, W = plan.vertices, len(words)
+    V, W, most = plan.vertices, len(words), plan.ids
     sketch = make_sketch(V, words)
     state = np.zeros(2, np.uint64)
-    ids = np.zeros(V, np.int64)
+    ids = np.zeros(most, np.int64)
     order = np.zeros(V, np.int32)
     for row in range(len(indices)):
         begin(state, key, indices[row])
@@ -162,10 +165,10 @@ def fill(
             if not good:
                 continue
             N, E = sketch.facts[VERTICES], sketch.facts[EDGES]
-            for i in range(V):
+            for i in range(most):
                 ids[i] = i + 1
             for i in range(N):
-                j = i + below(state, V - i)
+                j = i + below(state, most - i)
                 ids[i], ids[j] = ids[j], ids[i]
             s, g = ids[sketch.facts[START]], ids[sketch.facts[GOAL]]
             total = ZERO
@@ -188,8 +191,8 @@ def fill(
         for e in range(E, V):
             edges[row, e] = 0
         if plan.grouped:
-            _group(state, edges[row], E, ids, V, order)
-        for w in range(W):
+            _group(state, edges[row], E, most, order)
+        for w in range(len(id_words)):
             right[row, w] = ZERO
         answers = 0
         for w in range(W):
@@ -200,7 +203,7 @@ def fill(
                 rest &= rest - ONE
                 right[row, v >> 6] |= bit(v)
         chosen = below(state, answers) if answers > 1 else 0
-        for w in range(W):
+        for w in range(len(id_words)):
             rest = right[row, w]
             count = ones(rest)
             if chosen >= 0 and chosen < count:
@@ -220,17 +223,16 @@ def fill(
 
 
 @njit
-def _group(state, row, E, ids, V, order):
+def _group(state, row, E, most, order):
     """Put the edges of each source next to each other, the sources in random order."""
-    for i in range(V):
-        ids[i] = i + 1
-    for i in range(V - 1, 0, -1):
+    sources = np.arange(1, most + 1)
+    for i in range(most - 1, 0, -1):
         j = below(state, i + 1)
-        ids[i], ids[j] = ids[j], ids[i]
+        sources[i], sources[j] = sources[j], sources[i]
     k = 0
-    for i in range(V):
+    for i in range(most):
         for e in range(E):
-            if (row[e] & 0xFFFF) == ids[i]:
+            if (row[e] & 0xFFFF) == sources[i]:
                 order[k] = row[e]
                 k += 1
     for e in range(E):
@@ -279,15 +281,17 @@ def draw_graphs(
 ) -> tuple[Graphs, int]:
     """The graphs of rows `indices` of stream `key`, none of which is in `table`; and -1, or the first row given up."""
     rows, V = len(indices), plan.vertices
-    W = words_for(V)
+    words, id_words = (0,) * words_for(V), (0,) * words_for(plan.ids)
     edges = np.empty((rows, V), np.int32)
     columns = [np.zeros(rows, np.int32) for _ in range(9)]
     edge_count, start, goal, label, lookahead, vertex_count, path_length, attempts, hits = columns
-    right = np.zeros((rows, W), np.uint64)
+    right = np.zeros((rows, len(id_words)), np.uint64)
     stuck = fill(
-        np.uint64(key), np.ascontiguousarray(indices, np.int64), (0,) * W, plan, float(naive_share), table, edges,
-        edge_count, start, goal, label, right, lookahead, vertex_count, path_length, attempts, hits,
+        np.uint64(key), np.ascontiguousarray(indices, np.int64), words, id_words, plan, float(naive_share), table,
+        edges, edge_count, start, goal, label, right, lookahead, vertex_count, path_length, attempts, hits,
     )  # fmt: skip
     pairs = edges.view(np.int16).reshape(rows, V, 2)
-    graphs = Graphs(pairs, edge_count, start, goal, label, right, lookahead, vertex_count, path_length, attempts, hits)
+    graphs = Graphs(
+        pairs, edge_count, start, goal, label, right, lookahead, vertex_count, path_length, attempts, hits, plan.ids
+    )
     return graphs, stuck

@@ -15,7 +15,7 @@ from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.openable import Pair
 from algoprobe.tasks.task import Cell
 
-from .config import SearchConfig
+from .config import LEAST_N, MOST_N, SearchConfig
 from .encoding import encode, sizes
 from .graphs import Graphs
 from .reserve import cell_graphs, cells_of, reserved
@@ -37,9 +37,10 @@ class SearchTask:
 
     def __init__(self, config: SearchConfig):
         self.config = config
-        self.sizes = sizes(config.encoding, config.vertices, config.n)
+        self.sizes = sizes(config.encoding, config.largest_id, config.n)
         self.plan = Plan(
             vertices=config.vertices,
+            ids=config.largest_id,
             kind=KINDS[config.distribution],
             lookahead_max=config.lookahead_max,
             wanted=-1,
@@ -59,7 +60,14 @@ class SearchTask:
             raise unknown("split", split, [name for name in SPLITS if name != "test"])
         config = self.config
         key = Stream(self.name, config.train_digest, split, seed).key
-        graphs, stuck = draw_graphs(self.plan, key, indices, reserved(config), config.naive_share)
+        if config.goals == 1 and config.along_path == 0.0:
+            graphs, stuck = draw_graphs(self.plan, key, indices, reserved(config), config.naive_share)
+        else:
+            from .questions import draw_questions
+
+            graphs, stuck = draw_questions(
+                self.plan, key, indices, reserved(config), config.naive_share, config.goals, config.along_path
+            )
         if stuck >= 0:
             raise UsageError(
                 f"task.test_rows: {config.test_rows} reserved rows a cell leave nothing to train on at n = {config.n} "
@@ -105,12 +113,24 @@ class SearchTask:
             return self
         return SearchTask(dataclasses.replace(self.config, lookahead=stage))
 
+    def at_size(self, n: int) -> SearchTask:
+        """The task at input size `n` with the same ids, so that a model of this task can read and answer its rows."""
+        ids = self.config.largest_id
+        most = min(MOST_N, 3 * ids + 7)
+        if not LEAST_N <= n <= most:
+            raise outside(
+                "n",
+                n,
+                f"{LEAST_N} to {most} (the vertex ids are 1 to {ids}; train with more task.ids for larger graphs)",
+            )
+        return SearchTask(dataclasses.replace(self.config, n=n, ids=ids, lookahead=None))
+
     def cells(self, on: tuple[str, ...] = ()) -> list[Cell]:
         """Test cells of the named distributions; by default each balanced lookahead and the naive cell."""
         return [cell for name in on or ("balanced", "naive") for cell in cells_of(name, self.config)]
 
     def test(self, cell: Cell, rows: int) -> Batch:
-        """The first `rows` reserved rows of `cell`; the same for every training config of the same n."""
+        """The first `rows` reserved rows of `cell`; the same for every training config of the same n and ids."""
         return encode(cell_graphs(self.config, cell, rows), self.config.encoding, np.arange(rows))
 
     def grade(self, batch: Batch | Mapping[str, Any], answers: Any) -> Bool[np.ndarray, "batch"]:
