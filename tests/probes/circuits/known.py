@@ -16,11 +16,12 @@ Edge = tuple[int, int]
 
 def graphs_with_a_free_id(n: int, rows: int, encoding: str, lookahead: int | None = None) -> list[Layout]:
     """Layouts of test rows that leave a vertex id unused, over all lookaheads (or one) and the naive cell."""
-    task = SearchTask(SearchConfig(n=n, encoding=encoding, test_rows=max(rows, 20)))
+    drawn = max(3 * rows, 20)
+    task = SearchTask(SearchConfig(n=n, encoding=encoding, test_rows=drawn))
     found = []
     for cell in task.cells():
         if lookahead in (None, cell.value):
-            graphs: Graphs = task.test(cell, max(rows, 20)).source
+            graphs: Graphs = task.test(cell, drawn).source
             free = [row for row in range(len(graphs)) if graphs.vertex_count[row] < graphs.vertices]
             found += [Layout.of(graphs, row, encoding) for row in free[:rows]]
     return found
