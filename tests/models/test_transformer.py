@@ -13,11 +13,13 @@ from algoprobe.studies.registry import find_preset
 
 PLAIN = Sizes(vocabulary=12, length=10, outputs=12)
 PACKED = Sizes(vocabulary=12, length=10, outputs=6, fields=2)
+NAMED = Sizes(vocabulary=11, length=10, outputs=6, fields=2, names=5)
 SMALL = TransformerConfig(layers=2, heads=2, width=16)
 VARIANTS = {
     "learned": (SMALL, PLAIN),
     "packed": (SMALL, PACKED),
     "packed concatenated": (replace(SMALL, combine="concatenate"), PACKED),
+    "names, tied": (replace(SMALL, embedding="names", output="tied"), NAMED),
     "one-hot": (
         TransformerConfig(layers=2, embedding="one-hot", position="one-hot", spare=3, feedforward=1.0, output="tied"),
         PLAIN,

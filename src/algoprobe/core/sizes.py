@@ -18,5 +18,7 @@ class Sizes:
     """Number of classes in the logits."""
     fields: int = 1
     """Ids in one column: 1 for a plain token, 2 for a packed edge (source and target)."""
+    names: int = 0
+    """Ids 1 … names and names+1 … 2·names, and so on, name the same things in other roles; 0: ids are unrelated."""
     align: Literal["left", "right"] = "right"
     """Where a row shorter than `length` stands; the other side is padding. Position ids follow the full length."""

@@ -20,10 +20,11 @@ class TransformerConfig:
     """Blocks in the stack."""
     heads: int = 1
     """Attention heads; must divide the model width."""
-    embedding: Literal["one-hot", "learned"] = "learned"
-    """`one-hot`: fixed, one channel a token id. `learned`: one table per field of a token."""
+    embedding: Literal["one-hot", "learned", "names"] = "learned"
+    """`one-hot`: fixed, one channel a token id. `learned`: one table per field of a token. `names`: one vector a name,
+    whatever the field and the role it stands in, times a matrix of its field and role (packed encodings)."""
     width: int = 64
-    """Channels of a learned token embedding; not used with one-hot tokens."""
+    """Channels of a learned token embedding or a name; not used with one-hot tokens."""
     spare: int = 0
     """Further channels that start at zero (the paper's "hidden dimension" beside its one-hot channels)."""
     combine: Literal["sum", "concatenate"] = "sum"
@@ -56,7 +57,8 @@ class TransformerConfig:
     channel_scale: float = 0.5
     """What the embedding channel, at root mean square 1, is multiplied by (embedding, reset)."""
     output: Literal["tied", "linear"] = "linear"
-    """`tied`: logits are products with the token embedding. `linear`: an output matrix of its own."""
+    """`tied`: logits are products with the token embedding, or with the names after a matrix of their own. `linear`:
+    an output matrix of its own."""
 
     def __post_init__(self) -> None:
         check_choices(self, "model")
@@ -96,11 +98,20 @@ class TransformerConfig:
             raise outside(
                 "model.heads", self.heads, f"rotary positions need an even width a head, not {d // self.heads}"
             )
-        if self.embedding == "learned" and self.combine == "concatenate" and self.width % sizes.fields:
+        if self.embedding != "one-hot" and self.combine == "concatenate" and self.width % sizes.fields:
             raise outside("model.width", self.width, f"a multiple of {sizes.fields}, the fields of a token")
+        if self.embedding == "names" and not sizes.names:
+            raise outside(
+                "model.embedding", self.embedding, "'learned', 'one-hot' (these tokens have no names in common)"
+            )
         answers_are_tokens = sizes.fields == 1 and sizes.outputs == sizes.vocabulary
-        if self.output == "tied" and not answers_are_tokens:
-            raise outside("model.output", self.output, "'linear' (a packed encoding has no output ids to tie to)")
+        answers_are_names = self.embedding == "names" and sizes.outputs == sizes.names + 1
+        if self.output == "tied" and not (answers_are_tokens or answers_are_names):
+            raise outside(
+                "model.output",
+                self.output,
+                "'linear' (a packed encoding has no output ids to tie to, unless model.embedding is 'names')",
+            )
         if self.recurrence != "residual" and not answers_are_tokens:
             raise outside("model.recurrence", self.recurrence, "'residual' (a packed encoding's answers are no tokens)")
 

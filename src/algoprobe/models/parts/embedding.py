@@ -17,14 +17,25 @@ class Embedding(nn.Module):
     """Token channels, spare channels at zero, then position channels (one-hot) or a position added (learned).
 
     Every field of a token has its own table: the two ends of a packed edge are told apart by the table that holds them.
+    With `names` the row of a field's table for the id of name v in role r is M[field, r] E[v] (the id 0: zero), so that
+    what is learned about matching one name with itself, in whatever fields and roles, holds for all of them.
     """
 
     def __init__(self, config: TransformerConfig, sizes: Sizes) -> None:
         super().__init__()
         self.config, self.sizes = config, sizes
         self.width = config.model_width(sizes)
+        part = config.width // sizes.fields if config.combine == "concatenate" else config.width
+        if config.embedding == "names":
+            roles = (sizes.vocabulary - 1) // sizes.names
+            self.names = nn.Embedding(sizes.names, config.width)
+            nn.init.normal_(self.names.weight, std=config.embedding_scale)
+            self.roles = nn.ModuleList(nn.Linear(config.width, part, bias=False) for _ in range(sizes.fields * roles))
+            for role in self.roles:
+                nn.init.orthogonal_(role.weight)
+            if config.output == "tied":
+                self.answer = nn.Linear(self.width, config.width, bias=False)
         if config.embedding == "learned":
-            part = config.width // sizes.fields if config.combine == "concatenate" else config.width
             self.tables = nn.ModuleList(nn.Embedding(sizes.vocabulary, part) for _ in range(sizes.fields))
             for table in self.tables:
                 nn.init.normal_(table.weight, std=config.embedding_scale)
@@ -32,6 +43,15 @@ class Embedding(nn.Module):
             self.position = nn.Embedding(sizes.length, self.width)
             nn.init.normal_(self.position.weight, std=config.embedding_scale)
         self.token, self.pos = Tap(), Tap()
+
+    def table(self, field: int) -> Float[Tensor, "vocabulary part"]:
+        """The embedding of every id in one field of a token; not for one-hot tokens."""
+        if self.config.embedding == "learned":
+            return self.tables[field].weight
+        names = self.names.weight
+        each = len(self.roles) // self.sizes.fields
+        rows = [role(names) for role in self.roles[field * each : (field + 1) * each]]
+        return torch.cat([rows[0].new_zeros(1, rows[0].shape[1]), *rows])
 
     def positions(self, columns: int, device: torch.device) -> Int[Tensor, "{columns}"]:
         """Where each column stands in a row of full length: rows are aligned, so shorter ones keep their places."""
@@ -46,7 +66,7 @@ class Embedding(nn.Module):
         if config.embedding == "one-hot":
             x = F.one_hot(tokens, sizes.vocabulary).flatten(2).to(dtype)
         else:
-            parts = [table(tokens[..., field]) for field, table in enumerate(self.tables)]
+            parts = [F.embedding(tokens[..., field], self.table(field)) for field in range(sizes.fields)]
             x = torch.cat(parts, dim=-1) if config.combine == "concatenate" else torch.stack(parts).sum(0)
         x = self.token(x)
         channels = [x]
@@ -68,18 +88,23 @@ class Embedding(nn.Module):
             x[field * sizes.vocabulary + token[field]] = 1.0
         elif config.combine == "concatenate":
             part = config.width // sizes.fields
-            x[field * part : (field + 1) * part] = self.tables[field](token[field])
+            x[field * part : (field + 1) * part] = self.table(field)[token[field]]
         else:
-            x[: config.width] = self.tables[field](token[field])
+            x[: config.width] = self.table(field)[token[field]]
         return x
 
     def expected(self, weights: Float[Tensor, "*batch columns vocabulary"]) -> Float[Tensor, "*batch columns width"]:
         """Σ_v weights_v E_v: the mean token embedding under `weights`, for tokens of one field."""
-        x = weights if self.config.embedding == "one-hot" else weights @ self.tables[0].weight
+        x = weights if self.config.embedding == "one-hot" else weights @ self.table(0)
         return F.pad(x, (0, self.width - x.shape[-1]))
 
     def logits(self, x: Float[Tensor, "*batch rows width"]) -> Float[Tensor, "*batch rows vocabulary"]:
-        """Products with the token embedding (`output = "tied"`); one-hot tokens make them the first channels."""
+        """Products with the token embedding (`output = "tied"`); one-hot tokens make them the first channels.
+
+        With `names` the products with every name of A x, A an output matrix; class 0 names nothing and has 0.
+        """
         if self.config.embedding == "one-hot":
             return x[..., : self.sizes.vocabulary]
-        return x[..., : self.config.width] @ self.tables[0].weight.T
+        if self.config.embedding == "names":
+            return F.pad(self.answer(x) @ self.names.weight.T, (1, 0))
+        return x[..., : self.config.width] @ self.table(0).T

@@ -33,7 +33,7 @@ def sizes(encoding: str, vertices: int, n: int) -> Sizes:
     if encoding == "triples":
         return Sizes(vocabulary=vertices + 5, length=n, outputs=vertices + 5, fields=1)
     if encoding == "packed":
-        return Sizes(vocabulary=2 * vertices + 1, length=(n - 5) // 3 + 1, outputs=vertices + 1, fields=2)
+        return Sizes(2 * vertices + 1, length=(n - 5) // 3 + 1, outputs=vertices + 1, fields=2, names=vertices)
     raise unknown("task.encoding", encoding, ENCODINGS)
 
 
