@@ -97,7 +97,8 @@ class Transformer(nn.Module):
                 x = block(x, block_mask, rows, rotation)
             x = self.loop_out(x)
             if every_loop:
-                states.append(x[:, x.shape[1] - read :])
+                # A copy of what is read, so that without gradients no earlier state stays in memory.
+                states.append(x[:, x.shape[1] - read :].contiguous())
         return self.read_out(torch.stack(states) if every_loop else x)
 
     def enter_loop(

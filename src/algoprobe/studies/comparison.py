@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algoprobe.core.config import digest
+from algoprobe.core.errors import outside, unknown
 from algoprobe.core.files import write_json, write_text
 from algoprobe.core.run import RunFolder
 from algoprobe.core.statistics import mean_interval, wilson
@@ -122,9 +124,7 @@ def compare(
         "seeds": options.seeds,
         "rows": [{"trained_on": row, "cells": of_row} for row, of_row in cells.items()],
         "verdicts": verdicts(cells, expected),
-        "examples": {row: of_row[0].folder.record["examples"] for row, of_row in jobs.items()},
-        "cpu_seconds": {row: [job.folder.record["cpu_seconds"] for job in of_row] for row, of_row in jobs.items()},
-        "machine": jobs[next(iter(rows))][0].folder.record["machine"]["class"],
+        **about(jobs),
     }
     folder = options.out / name
     write_json(folder / "results.json", found)
@@ -155,6 +155,41 @@ def job_for(preset: Preset, row: str, seed: int, options: StudyOptions) -> Job:
     experiment = with_seed(preset.make(), seed)
     folder = RunFolder(options.out / preset.name / digest(experiment))
     return Job(f"trained on {row}, seed {seed}", preset.name, preset.scale, experiment, folder)
+
+
+def chosen(options: StudyOptions, rows: Iterable[str], default: Iterable[str] = ()) -> list[str]:
+    """The rows that `--models` names; without it `default`, or all. Raises `UsageError` on a name that is none."""
+    for row in options.models:
+        if row not in rows:
+            raise unknown("models", row, rows)
+    return list(options.models or default or rows)
+
+
+def laptop_only(options: StudyOptions) -> None:
+    """Raise `UsageError` when a study that has one scale is asked for the other."""
+    if options.scale != "laptop":
+        raise outside("scale", options.scale, "'laptop' (this study has one scale)")
+
+
+def about(jobs: dict[str, list[Job]]) -> dict[str, Any]:
+    """What the runs cost and where they were made."""
+    return {
+        "examples": {row: of_row[0].folder.record["examples"] for row, of_row in jobs.items()},
+        "cpu_seconds": {row: [job.folder.record["cpu_seconds"] for job in of_row] for row, of_row in jobs.items()},
+        "machine": next(iter(jobs.values()))[0].folder.record["machine"]["class"],
+    }
+
+
+def finish(folder: Path, results: dict[str, Any], tables: list[Table], charts: dict, options: StudyOptions) -> None:
+    """Write a study's results, tables and figures; print them."""
+    from algoprobe.report import figures
+
+    write_json(folder / "results.json", results)
+    write_text(folder / "table.md", "\n".join(table.markdown() for table in tables))
+    figures.save_all(charts, folder)
+    if not options.json:
+        show(tables, results.get("verdicts", []))
+        print(f"{results['study']}: results, tables and figures in {folder}")
 
 
 def show(tables: Sequence[Table], found: Sequence[dict[str, Any]]) -> None:

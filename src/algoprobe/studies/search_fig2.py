@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from algoprobe.core.errors import unknown
 from algoprobe.models.config import TransformerConfig
 from algoprobe.tasks.search.config import SearchConfig
 from algoprobe.training.config import CurriculumConfig, Experiment, LoopsConfig, OptimiserConfig, TrainConfig
 
-from .comparison import Expected, compare
+from .comparison import Expected, chosen, compare
 from .registry import StudyOptions, find_preset, preset, study
 
 
@@ -184,14 +183,10 @@ LAPTOP = (
 def search_fig2(options: StudyOptions) -> dict[str, Any]:
     """Trained on naive, star or balanced graphs, tested on every lookahead (the search paper's Figure 2)."""
     presets = ROWS[options.scale]
-    chosen = options.models or tuple(presets)
-    for row in chosen:
-        if row not in presets:
-            raise unknown("models", row, presets)
     return compare(
         name="search-fig2",
         title="Trained on, tested on",
-        rows={row: find_preset(presets[row]) for row in chosen},
+        rows={row: find_preset(presets[row]) for row in chosen(options, presets)},
         expected=LAPTOP if options.scale == "laptop" else PAPER,
         options=options,
     )

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from algoprobe.core.errors import unknown
-from algoprobe.core.files import write_json, write_text
 from algoprobe.core.statistics import mean_interval
 from algoprobe.options import ExplainOptions
 from algoprobe.probes.circuit_settings import Settings
 from algoprobe.training.config import AuxiliaryConfig, CurriculumConfig, Experiment, OptimiserConfig, TrainConfig
 
-from .comparison import Expected, show, train_rows, verdicts
+from .comparison import Expected, about, chosen, finish, train_rows, verdicts
 from .registry import StudyOptions, find_preset, preset, study
 from .search_fig2 import paper, trained_on
-
-if TYPE_CHECKING:
-    from algoprobe.training.pool import Job
 
 
 def onehot() -> Experiment:
@@ -117,9 +112,7 @@ def explained(
     from .explain_plan import plan_for
 
     presets = ROWS[options.scale]
-    for row in models:
-        if row not in presets:
-            raise unknown("models", row, presets)
+    chosen(options, presets)
     jobs = train_rows({row: find_preset(presets[row]) for row in models}, options)
     subjects = [
         Subject(label_of(row, seed), str(job.folder.path))
@@ -220,24 +213,3 @@ def search_directions(options: StudyOptions) -> dict[str, Any]:
     }
     finish(folder, results, [shown.direction_table(found["directions"])], charts, options)
     return results
-
-
-def about(jobs: dict[str, list[Job]]) -> dict[str, Any]:
-    """What the runs cost and where they were made."""
-    return {
-        "examples": {row: of_row[0].folder.record["examples"] for row, of_row in jobs.items()},
-        "cpu_seconds": {row: [job.folder.record["cpu_seconds"] for job in of_row] for row, of_row in jobs.items()},
-        "machine": next(iter(jobs.values()))[0].folder.record["machine"]["class"],
-    }
-
-
-def finish(folder: Path, results: dict[str, Any], tables: list, charts: dict, options: StudyOptions) -> None:
-    """Write results, tables and figures; print them."""
-    from algoprobe.report import figures
-
-    write_json(folder / "results.json", results)
-    write_text(folder / "table.md", "\n".join(table.markdown() for table in tables))
-    figures.save_all(charts, folder)
-    if not options.json:
-        show(tables, results.get("verdicts", []))
-        print(f"{results['study']}: figures and circuits in {folder}")

@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from algoprobe.core.errors import outside, unknown
-from algoprobe.core.files import write_json, write_text
 from algoprobe.core.run import RunFolder
 from algoprobe.core.statistics import mean_interval
 from algoprobe.training.config import AuxiliaryConfig, CurriculumConfig, Experiment, LoopsConfig
 
-from .comparison import cells_of, merge_seeds, show, train_rows
+from .comparison import cells_of, chosen, finish, laptop_only, merge_seeds, train_rows
 from .registry import Preset, StudyOptions, preset, study
 from .search_fig2 import demo, paper
 
@@ -33,6 +31,7 @@ def best() -> Experiment:
     return replace(
         experiment,
         task=replace(experiment.task, lookahead=6, naive_share=0.15),
+        model=replace(experiment.model, embedding="names", combine="concatenate", output="tied", feedforward=1.0),
         train=replace(
             experiment.train,
             examples=100_000,
@@ -90,7 +89,8 @@ def ladder() -> dict[str, Recipe]:
     add("+curriculum", "gated curriculum over lookahead", train={"curriculum": end.train.curriculum})
     add("+zero-init", "blocks start as the identity", model={"zero_init": True})
     body = {name: getattr(end.model, name) for name in end.model.__dataclass_fields__ if name not in LOOPED}
-    add("+packed", "a token an edge, learned embedding, four heads", task={"encoding": "packed"}, model=body)
+    add("+packed", "a token an edge, learned embeddings, four heads", task={"encoding": "packed"}, model=body | TABLES)
+    add("+names", "one vector a name in all its roles", model={name: getattr(end.model, name) for name in TABLES})
     add(
         "+loops",
         "one block applied again and again: the best without its auxiliary loss",
@@ -101,6 +101,8 @@ def ladder() -> dict[str, Recipe]:
     return found
 
 
+TABLES = {"embedding": "learned", "combine": "sum", "output": "linear"}
+"""Embeddings without names: a table of its own for each end of an edge and of the query, and an output matrix."""
 LOOPED = ("layers", "loops", "inject", "outer_norm")
 """What makes a stack of blocks a loop."""
 
@@ -126,7 +128,8 @@ def without() -> dict[str, Recipe]:
     }
     found = {name: Recipe("without", text, changed(end, **parts)) for name, (text, parts) in rows.items()}
     found["no-loops"] = Recipe("without", "8 blocks of their own", untied(deepest + 2, end))
-    triples = {"position": "learned", "output": "tied"}
+    found["no-names"] = Recipe("without", "a table for each end of an edge", changed(end, model=TABLES))
+    triples = {"position": "learned", "embedding": "learned", "combine": "sum"}
     found["no-packed"] = Recipe(
         "without", "three tokens an edge", changed(end, task={"encoding": "triples"}, model=triples)
     )
@@ -149,7 +152,8 @@ def instead() -> dict[str, Recipe]:
         "along-path": ("half of the goals moved along the path", {"task": {"along_path": 0.5}}),
         "ids": ("40 names for 20 vertices", {"task": {"ids": 40}}),
         "width-128": ("twice the width", {"model": {"width": 128}}),
-        "feedforward-1": ("a quarter of the feed-forward layer", {"model": {"feedforward": 1.0}}),
+        "sum": ("ends of an edge added, not side by side", {"model": {"combine": "sum"}}),
+        "feedforward-4": ("four times the feed-forward layer", {"model": {"feedforward": 4.0}}),
         "lr-1e-3": ("half the learning rate", {"optimiser": {"lr": 1e-3}}),
     }
     found = {name: Recipe("instead", text, changed(end, **parts)) for name, (text, parts) in rows.items()}
@@ -241,16 +245,11 @@ def measured(jobs: Sequence[Job]) -> dict[str, Any]:
 @study("search-recipes")
 def search_recipes(options: StudyOptions) -> dict[str, Any]:
     """What makes a small transformer learn search: parts of the recipe added and taken away one by one."""
-    from algoprobe.report import figures
     from algoprobe.report import recipes as shown
 
-    if options.scale == "paper":
-        raise outside("scale", "paper", "'laptop' (this study has one scale, graphs of up to 20 vertices)")
+    laptop_only(options)
     rows = recipes()
-    for name in options.models:
-        if name not in rows:
-            raise unknown("models", name, rows)
-    rows = {name: rows[name] for name in options.models or rows}
+    rows = {name: rows[name] for name in chosen(options, rows)}
     presets = {
         name: Preset("search-recipes", "laptop", recipe.text, lambda recipe=recipe: recipe.experiment)
         for name, recipe in rows.items()
@@ -266,12 +265,6 @@ def search_recipes(options: StudyOptions) -> dict[str, Any]:
         ],
         "machine": next(iter(jobs.values()))[0].folder.record["machine"]["class"],
     }
-    folder = options.out / "search-recipes"
-    write_json(folder / "results.json", results)
-    tables = shown.tables(results["rows"])
-    write_text(folder / "table.md", "\n".join(table.markdown() for table in tables))
-    figures.save_all({"figure": shown.cost(results["rows"]), "beyond": shown.beyond(results["rows"])}, folder)
-    if not options.json:
-        show(tables, [])
-        print(f"search-recipes: figures and tables in {folder}")
+    charts = {"figure": shown.cost(results["rows"]), "beyond": shown.beyond(results["rows"])}
+    finish(options.out / "search-recipes", results, shown.tables(results["rows"]), charts, options)
     return results

@@ -17,7 +17,7 @@ from algoprobe.core.statistics import wilson
 from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.task import Cell, Task
 
-from .forward import Arithmetic, answers
+from .forward import Arithmetic, answers, answers_after
 from .load import TrainedRun, load_run
 
 SWEEP_ROWS = 200
@@ -25,24 +25,32 @@ SWEEP_ROWS = 200
 
 
 def evaluate_cell(
-    model: nn.Module, task: Task, cell: Cell, rows: int, arithmetic: Arithmetic, loops: int
-) -> dict[str, Any]:
-    """One cell of the `eval --json` contract: accuracy with its Wilson interval, chance, best shortcut, rows, loops."""
-    batch = task.test(cell, rows)
-    right = task.grade(batch, answers(model, batch, arithmetic, loops))
-    low, high = wilson(int(right.sum()), len(batch))
-    return {
-        "axis": cell.axis,
-        "value": cell.value,
-        "distribution": cell.distribution,
-        "accuracy": float(right.mean()),
-        "low": low,
-        "high": high,
-        **baselines_of(task, batch),
-        "rows": len(batch),
-        "loops": loops,
-        "seeds": 1,
-    }
+    model: nn.Module, task: Task, cell: Cell, rows: int, arithmetic: Arithmetic, counts: Sequence[int]
+) -> list[dict[str, Any]]:
+    """One cell of the `eval --json` contract at each number of loops in `counts`.
+
+    Each has accuracy with its Wilson interval, chance, best shortcut, rows, and loops.
+    """
+    batch, found = task.test(cell, rows), []
+    baselines = baselines_of(task, batch)
+    for loops, given in zip(counts, answers_after(model, batch, arithmetic, counts)):
+        right = task.grade(batch, given)
+        low, high = wilson(int(right.sum()), len(batch))
+        found.append(
+            {
+                "axis": cell.axis,
+                "value": cell.value,
+                "distribution": cell.distribution,
+                "accuracy": float(right.mean()),
+                "low": low,
+                "high": high,
+                **baselines,
+                "rows": len(batch),
+                "loops": loops,
+                "seeds": 1,
+            }
+        )
+    return found
 
 
 def baselines_of(task: Task, batch: Batch, rows: Sequence[int] | None = None) -> dict[str, Any]:
@@ -64,7 +72,9 @@ def evaluate(
 ) -> list[dict[str, Any]]:
     """Every cell at every number of loops."""
     model.eval()
-    return [evaluate_cell(model, task, cell, rows, arithmetic, count) for count in loops for cell in cells]
+    counts = list(dict.fromkeys(loops))
+    found = [evaluate_cell(model, task, cell, rows, arithmetic, counts) for cell in cells]
+    return [cell for group in zip(*found) for cell in group]
 
 
 def validate(model: nn.Module, task: Task, seed: int, rows: int, arithmetic: Arithmetic, loops: int) -> list[dict]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,16 +77,26 @@ def chunks(batch: Batch, align: str, parts: int, device: torch.device) -> Iterat
         )
 
 
-@torch.inference_mode()
 def answers(
     model: nn.Module, batch: Batch, arithmetic: Arithmetic, loops: int | None = None, rows: int = 128
 ) -> np.ndarray:
     """The class with the largest logit at every read column, `[batch, read]`, computed `rows` at a time (in cache)."""
+    return answers_after(model, batch, arithmetic, [loops], rows)[0]
+
+
+@torch.inference_mode()
+def answers_after(
+    model: nn.Module, batch: Batch, arithmetic: Arithmetic, counts: Sequence[int | None], rows: int = 128
+) -> np.ndarray:
+    """The answers after each number of loops in `counts`, `[counts, batch, read]`, all from one pass."""
     read = batch.targets.shape[1]
-    found = np.empty((len(batch), read), np.int64)
+    found = np.empty((len(counts), len(batch), read), np.int64)
     parts = max(1, -(-len(batch) // rows))
+    several = len(counts) > 1
     with arithmetic.autocast():
         for piece in chunks(batch, model.sizes.align, parts, arithmetic.device):
-            logits = model(piece.tokens, piece.lengths, read=read, loops=loops)
-            found[piece.rows] = logits.argmax(-1).cpu().numpy()
+            most = max(counts) if several else counts[0]
+            logits = model(piece.tokens, piece.lengths, read=read, loops=most, every_loop=several)
+            logits = logits[[count - 1 for count in counts]] if several else logits[None]
+            found[:, piece.rows] = logits.argmax(-1).cpu().numpy()
     return found
