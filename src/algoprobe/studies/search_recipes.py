@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from algoprobe.core.run import RunFolder
 from algoprobe.core.statistics import mean_interval
-from algoprobe.training.config import AuxiliaryConfig, CurriculumConfig, Experiment, LoopsConfig
+from algoprobe.training.config import AuxiliaryConfig, CurriculumConfig, Experiment, LoopsConfig, OptimiserConfig
 
 from .comparison import cells_of, chosen, finish, laptop_only, merge_seeds, train_rows
 from .registry import Preset, StudyOptions, preset, study
@@ -34,11 +34,15 @@ def best() -> Experiment:
         model=replace(experiment.model, embedding="names", combine="concatenate", output="tied", feedforward=1.0),
         train=replace(
             experiment.train,
-            examples=100_000,
+            examples=40_000,
+            batch=64,
+            optimiser=OptimiserConfig(name="adamw", lr=4e-3, weight_decay=0.1),
+            warmup=6_400,
             decay=0.5,
-            curriculum=CurriculumConfig(on=True, gate=0.8, measure="mix", every=5),
+            # A look costs as much as a step and a half; looking often is cheaper than waiting for the next look.
+            curriculum=CurriculumConfig(on=True, gate=0.8, measure="mix", every=10),
             auxiliary=AuxiliaryConfig(target="steps_to_goal", weight=4.0),
-            validate_every=5_000,
+            validate_every=2_000,
         ),
     )
 
@@ -85,7 +89,7 @@ def ladder() -> dict[str, Recipe]:
         found[name] = Recipe("ladder", text, experiment)
 
     optimiser = ("batch", "optimiser", "schedule", "warmup", "decay", "clip")
-    add("+adamw", "AdamW, small batches, decay", train={name: getattr(end.train, name) for name in optimiser})
+    add("+adamw", "AdamW, batches of 64, decay", train={name: getattr(end.train, name) for name in optimiser})
     add("+curriculum", "gated curriculum over lookahead", train={"curriculum": end.train.curriculum})
     add("+zero-init", "blocks start as the identity", model={"zero_init": True})
     body = {name: getattr(end.model, name) for name in end.model.__dataclass_fields__ if name not in LOOPED}
@@ -154,7 +158,9 @@ def instead() -> dict[str, Recipe]:
         "width-128": ("twice the width", {"model": {"width": 128}}),
         "sum": ("ends of an edge added, not side by side", {"model": {"combine": "sum"}}),
         "feedforward-4": ("four times the feed-forward layer", {"model": {"feedforward": 4.0}}),
-        "lr-1e-3": ("half the learning rate", {"optimiser": {"lr": 1e-3}}),
+        "lr-2e-3": ("half the learning rate", {"optimiser": {"lr": 2e-3}}),
+        "lr-8e-3": ("twice the learning rate", {"optimiser": {"lr": 8e-3}}),
+        "batch-128": ("twice the batch", {"train": {"batch": 128}, "curriculum": {"every": 5}}),
     }
     found = {name: Recipe("instead", text, changed(end, **parts)) for name, (text, parts) in rows.items()}
     triples = without()["no-packed"].experiment
