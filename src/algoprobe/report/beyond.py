@@ -121,16 +121,15 @@ UNITS = {"examples": "training examples", "operations": "floating-point operatio
 
 def cost(rows: Sequence[dict[str, Any]], slopes: Mapping[str, float], key: str) -> alt.LayerChart:
     """One cost against the number of vertices, both on logarithmic axes; a point a seed, the line through the means."""
-    done = [row for row in rows if key in row]
-    points = [{"vertices": row["vertices"], "cost": value} for row in done for value in row[key]["values"]]
-    means = [{"vertices": row["vertices"], "cost": row[key]["mean"]} for row in done]
-    ticks = [row["vertices"] for row in done]
+    points = [{"vertices": row["vertices"], "cost": value} for row in rows for value in row[key]["values"]]
+    means = [{"vertices": row["vertices"], "cost": row[key]["mean"]} for row in rows]
+    ticks = [row["vertices"] for row in rows]
     low, high = min(ticks) * 0.9, max(ticks) * 1.1
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
     x = alt.X("vertices:Q", title="largest number of vertices", scale=scale, axis=alt.Axis(values=ticks, format="d"))
     y = alt.Y("cost:Q", title=UNITS[key], scale=alt.Scale(type="log"), axis=alt.Axis(format=".1~s"))
     power = f" They grow as the power {slopes[key]:.2f} of the number of vertices." if key in slopes else ""
-    seeds = len(done[0][key]["values"])
+    seeds = len(rows[0][key]["values"])
     return themed(
         alt.layer(
             alt.Chart(alt.Data(values=means)).mark_line(color=SOFT).encode(x=x, y=y),

@@ -230,6 +230,6 @@ def search_cost(options: StudyOptions) -> dict[str, Any]:
     }
     results = {"study": "search-cost", "scale": "laptop", "seeds": options.seeds, "rows": found, "slopes": slopes}
     results |= about(jobs)
-    charts = {"examples": shown.cost(found, slopes, "examples"), "operations": shown.cost(found, slopes, "operations")}
-    finish(options.out / "search-cost", results, [shown.cost_table(found)], charts if done else {}, options)
+    charts = {key: shown.cost(done, slopes, key) for key in ("examples", "operations") if done}
+    finish(options.out / "search-cost", results, [shown.cost_table(found)], charts, options)
     return results
