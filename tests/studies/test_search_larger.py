@@ -49,18 +49,20 @@ def test_slope_is_the_exponent_of_a_power():
 
 def test_operations_grow_with_the_loops_that_were_logged(tmp_path):
     experiment = toy().make()
-    few, many = (RunFolder(tmp_path / name) for name in ("few", "many"))
-    few.path.mkdir(), many.path.mkdir()
-    few.append("metrics.jsonl", [{"step": 10, "examples": 640, "loops": 1}, {"step": 20, "examples": 1280, "loops": 1}])
-    many.append(
-        "metrics.jsonl", [{"step": 10, "examples": 640, "loops": 1}, {"step": 20, "examples": 1280, "loops": 3}]
-    )
-    jobs = [Job("", "toy", "laptop", experiment, folder) for folder in (few, many)]
-    assert study.operations(jobs[0], 640) == study.operations(jobs[1], 640) > 0
-    assert study.operations(jobs[0], 1280) == 2 * study.operations(jobs[0], 640)
-    # From the second loop on each costs the same, a little less than the first with its reading out.
-    ratio = study.operations(jobs[1], 1280) / study.operations(jobs[0], 1280)
-    assert 1.5 < ratio < 2.3
+    jobs = []
+    for loops in (1, 2, 3):
+        folder = RunFolder(tmp_path / str(loops))
+        folder.path.mkdir()
+        folder.append("metrics.jsonl", [{"examples": 640, "loops": 1}, {"examples": 1280, "loops": loops}])
+        jobs.append(Job("", "toy", "laptop", experiment, folder))
+    first = [study.operations(job, 640) for job in jobs]
+    one, two, three = (study.operations(job, 1280) for job in jobs)
+    assert first[0] == first[1] == first[2] > 0 and one == 2 * first[0]
+    assert three - two == two - one > 0
+    # A loop more is a block on all columns, forward and twice backward: the products of width 16 alone are these.
+    columns = experiment.task.build().sizes.length
+    products = 6 * 16 * 16 * columns * 64
+    assert 2 * 3 * products < (two - one) / 10 < 2 * 3 * products * 2
 
 
 def test_toy_beyond(tmp_path, monkeypatch, capsys):
@@ -88,9 +90,10 @@ def test_toy_cost(tmp_path, monkeypatch):
     assert [row["vertices"] for row in found["rows"]] == [5, 8]
     assert all("examples" not in row and row["solved"] == [None] for row in found["rows"]) and found["slopes"] == {}
     monkeypatch.setattr(study, "solved", lambda folder, lookaheads: (320, 1.5))
+    monkeypatch.setattr(study, "operations", lambda job, examples: float(examples * job.experiment.task.vertices))
     found = study.search_cost(StudyOptions(out=tmp_path, json=True))
     assert found["rows"][0]["examples"]["mean"] == 320 and found["slopes"]["examples"] == pytest.approx(0)
-    assert found["slopes"]["operations"] > 0
+    assert found["slopes"]["operations"] == pytest.approx(1)
     assert (tmp_path / "search-cost" / "operations.png").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,8 @@ from algoprobe.core.errors import outside
 DISTRIBUTIONS = ("naive", "star", "balanced")
 LEAST_N, MOST_N = 14, 1000
 MOST_IDS, MOST_GOALS = 1000, 1000
+SMALLEST = 12
+"""Vertices of the graphs that a growing curriculum begins with."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,11 @@ class SearchConfig:
     """What training graphs are drawn from (§3.1.1, A.1)."""
     lookahead: int | None = None
     """Largest lookahead in training (star, balanced); None: the largest possible."""
+    most: int | None = None
+    """Training graphs have at most this many vertices and edges; None: V. Test graphs have up to V all the same."""
+    grow: float | None = None
+    """With a curriculum, graphs grow too: at stage c they have up to the larger of 12 and grow·c vertices, at the last
+    stage up to `most`. None: `most` from the start."""
     encoding: Literal["triples", "packed"] = "triples"
     """`triples`: the paper's three tokens an edge. `packed`: one token an edge and one query token."""
     mix: Literal["uniform", "paper"] = "uniform"
@@ -57,6 +65,17 @@ class SearchConfig:
                 self.lookahead,
                 f"1 to {self.lookahead_limit} at n = {self.n} (half of its {self.vertices} vertices less one)",
             )
+        naive = self.distribution == "naive" or self.naive_share > 0.0
+        least = max(4 if naive else 3, 2 * self.lookahead_max + 1)
+        if self.most is not None and not least <= self.most <= self.vertices:
+            raise outside(
+                "task.most",
+                self.most,
+                f"{least} to {self.vertices} (a lookahead of {self.lookahead_max} needs {least} vertices; "
+                f"n = {self.n} holds {self.vertices})",
+            )
+        if self.grow is not None and not 2.5 <= self.grow <= 1000:
+            raise outside("task.grow", self.grow, "2.5 to 1000 (a lookahead of c needs 2c+1 vertices)")
         if not 0.0 <= self.naive_share <= 1.0:
             raise outside("task.naive_share", self.naive_share, "0 to 1")
         if self.n < 17 and (self.distribution == "naive" or self.naive_share > 0.0):
@@ -90,7 +109,15 @@ class SearchConfig:
     @property
     def lookahead_max(self) -> int:
         """The largest lookahead in training."""
-        return self.lookahead_limit if self.lookahead is None else self.lookahead
+        if self.lookahead is not None:
+            return self.lookahead
+        return self.lookahead_limit if self.most is None else max(1, (min(self.most, self.vertices) - 1) // 2)
+
+    def vertices_at(self, stage: int) -> int | None:
+        """`most` at a stage of a curriculum: what `grow` says, and at the last stage no less than the whole."""
+        if self.grow is None or stage >= self.lookahead_max:
+            return self.most
+        return min(self.most or self.vertices, max(SMALLEST, math.ceil(self.grow * stage)))
 
     @property
     def train_digest(self) -> str:
@@ -100,6 +127,8 @@ class SearchConfig:
         # Fields that came later count only where they change what is drawn, so that older streams keep their names.
         if self.goals != 1:
             values.append(["goals", self.goals])
+        if self.most not in (None, self.vertices):
+            values.append(["most", self.most])
         if self.along_path != 0.0:
             values.append(["along_path", self.along_path])
         return digest(values)

@@ -39,7 +39,7 @@ class SearchTask:
         self.config = config
         self.sizes = sizes(config.encoding, config.largest_id, config.n)
         self.plan = Plan(
-            vertices=config.vertices,
+            vertices=config.most or config.vertices,
             ids=config.largest_id,
             kind=KINDS[config.distribution],
             lookahead_max=config.lookahead_max,
@@ -111,7 +111,8 @@ class SearchTask:
             raise outside("stage", stage, f"1 to {self.stages()}")
         if self.config.distribution == "naive":
             return self
-        return SearchTask(dataclasses.replace(self.config, lookahead=stage))
+        config = self.config
+        return SearchTask(dataclasses.replace(config, lookahead=stage, most=config.vertices_at(stage), grow=None))
 
     def at_size(self, n: int) -> SearchTask:
         """The task at input size `n` with the same ids, so that a model of this task can read and answer its rows."""
@@ -123,7 +124,7 @@ class SearchTask:
                 n,
                 f"{LEAST_N} to {most} (the vertex ids are 1 to {ids}; train with more task.ids for larger graphs)",
             )
-        return SearchTask(dataclasses.replace(self.config, n=n, ids=ids, lookahead=None))
+        return SearchTask(dataclasses.replace(self.config, n=n, ids=ids, lookahead=None, most=None, grow=None))
 
     def cells(self, on: tuple[str, ...] = ()) -> list[Cell]:
         """Test cells of the named distributions; by default each balanced lookahead and the naive cell."""
