@@ -53,6 +53,22 @@ def test_names_can_have_an_output_of_their_own():
     assert built.unembed.weight.shape == (TASK.sizes.outputs, 16) and not hasattr(built.embed, "answer")
 
 
+@pytest.mark.parametrize("recurrence", ["embedding", "reset"])
+def test_the_embedding_channel_says_names(recurrence):
+    built = model(recurrence=recurrence, inject=True)
+    certain = torch.full((1, 1, TASK.sizes.outputs), -1e9)
+    certain[..., 3] = 0.0
+    said = built.channel(certain, built.embed)[0, 0]
+    wanted = built.embed.said.weight @ built.embed.names.weight[2]
+    torch.testing.assert_close(said / said.norm(), wanted / wanted.norm())
+    nothing = torch.full((1, 1, TASK.sizes.outputs), -1e9)
+    nothing[..., 0] = 0.0
+    assert built.channel(nothing, built.embed).abs().max() < 1e-3
+    batch = TASK.sample("train", 0, np.arange(4))
+    tokens, lengths = torch.from_numpy(batch.tokens.astype(np.int64)), torch.from_numpy(batch.lengths)
+    assert built(tokens, lengths, read=1, loops=3).isfinite().all()
+
+
 def test_tokens_without_names_are_refused():
     with pytest.raises(UsageError, match=r"model\.embedding: 'names'"):
         TransformerConfig(**NAMES).build(Sizes(vocabulary=10, length=5, outputs=10))

@@ -112,8 +112,12 @@ class TransformerConfig:
                 self.output,
                 "'linear' (a packed encoding has no output ids to tie to, unless model.embedding is 'names')",
             )
-        if self.recurrence != "residual" and not answers_are_tokens:
-            raise outside("model.recurrence", self.recurrence, "'residual' (a packed encoding's answers are no tokens)")
+        if self.recurrence != "residual" and not (answers_are_tokens or answers_are_names):
+            raise outside(
+                "model.recurrence",
+                self.recurrence,
+                "'residual' (a packed encoding's answers are no tokens, unless model.embedding is 'names')",
+            )
 
     def build(self, sizes: Sizes, seed: int = 0):
         """The model, its weights a pure function of `seed`."""

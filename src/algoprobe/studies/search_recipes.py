@@ -155,6 +155,9 @@ def instead() -> dict[str, Recipe]:
         "goals": ("four goals a graph", {"task": {"goals": 4}}),
         "along-path": ("half of the goals moved along the path", {"task": {"along_path": 0.5}}),
         "ids": ("40 names for 20 vertices", {"task": {"ids": 40}}),
+        "grow": ("graphs grow with the curriculum", {"task": {"grow": 3.0}}),
+        "embedding": ("embedding channel beside the state", {"model": {"recurrence": "embedding"}}),
+        "reset": ("embedding channel alone", {"model": {"recurrence": "reset", "outer_norm": False}}),
         "width-128": ("twice the width", {"model": {"width": 128}}),
         "sum": ("ends of an edge added, not side by side", {"model": {"combine": "sum"}}),
         "feedforward-4": ("four times the feed-forward layer", {"model": {"feedforward": 4.0}}),
@@ -163,12 +166,6 @@ def instead() -> dict[str, Recipe]:
         "batch-128": ("twice the batch", {"train": {"batch": 128}, "curriculum": {"every": 5}}),
     }
     found = {name: Recipe("instead", text, changed(end, **parts)) for name, (text, parts) in rows.items()}
-    triples = without()["no-packed"].experiment
-    for name, text, model in (
-        ("embedding", "three tokens an edge, embedding channel", {"recurrence": "embedding"}),
-        ("reset", "three tokens an edge, reset recurrence", {"recurrence": "reset", "outer_norm": False}),
-    ):
-        found[name] = Recipe("instead", text, changed(triples, model=model))
     onehot = ladder()["+zero-init"].experiment
     onehot = changed(onehot, train={"auxiliary": end.train.auxiliary}, optimiser={"name": "muon", "lr": 0.01})
     found["onehot"] = Recipe("instead", "the paper's model: Muon, curriculum, auxiliary loss", onehot)

@@ -33,6 +33,9 @@ class Embedding(nn.Module):
             self.roles = nn.ModuleList(nn.Linear(config.width, part, bias=False) for _ in range(sizes.fields * roles))
             for role in self.roles:
                 nn.init.orthogonal_(role.weight)
+            if config.recurrence != "residual":
+                self.said = nn.Linear(config.width, self.width, bias=False)
+                nn.init.orthogonal_(self.said.weight)
             if config.output == "tied":
                 self.answer = nn.Linear(self.width, config.width, bias=False)
         if config.embedding == "learned":
@@ -93,8 +96,13 @@ class Embedding(nn.Module):
             x[: config.width] = self.table(field)[token[field]]
         return x
 
-    def expected(self, weights: Float[Tensor, "*batch columns vocabulary"]) -> Float[Tensor, "*batch columns width"]:
-        """Σ_v weights_v E_v: the mean token embedding under `weights`, for tokens of one field."""
+    def expected(self, weights: Float[Tensor, "*batch columns outputs"]) -> Float[Tensor, "*batch columns width"]:
+        """Σ_v weights_v E_v: the mean token embedding under `weights`, for tokens of one field.
+
+        With `names` the mean over names, class 0 being none, times a matrix of its own.
+        """
+        if self.config.embedding == "names":
+            return self.said(weights[..., 1:].to(self.names.weight.dtype) @ self.names.weight)
         x = weights if self.config.embedding == "one-hot" else weights @ self.table(0)
         return F.pad(x, (0, self.width - x.shape[-1]))
 
