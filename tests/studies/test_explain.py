@@ -21,6 +21,7 @@ from algoprobe.studies import explain_plan as plan_module
 from algoprobe.studies.explain import drawing_name, explain_all
 from algoprobe.studies.explain_plan import plan_for, subjects_of
 from algoprobe.tasks.task import Cell
+from algoprobe.training.evaluation import cells_at
 
 MERGER = "handmade:path-merger"
 
@@ -123,7 +124,7 @@ def test_no_subject_is_a_mistake():
 
 def test_rows_that_use_every_id_are_left_out_or_patched_with_zero():
     task, _ = many.opened(many.Subject("path-merger", MERGER, "handmade"))
-    cell = many.cells_for(task, ("balanced",), [5])[0]
+    cell = cells_at(task, ("balanced",), [5])[0]
     rows, skipped = many.rows_for(task, cell, 20, Settings())
     graphs = task.test(cell, task.config.test_rows).source
     assert len(rows) == 20 and skipped > 0 and rows[-1] + 1 == 20 + skipped

@@ -58,7 +58,7 @@ def test_the_size_of_training_is_the_default(trained):
         ),
         (["--n", "3"], "n: 3 is not possible; allowed: 14 to 43"),
         (["--n", "41", "--at", "6"], "at: 6 is not possible; allowed: 1, 2, 3, 4, 5"),
-        (["--on", "naive", "--at", "1"], "at: 1 is not possible; allowed: nothing"),
+        (["--on", "naive", "--at", "1"], "at: 1 is not possible; allowed: none, since naive"),
         (["--n", "41", "--save"], "save: what a run keeps is of the size it trained at"),
         (["--at", "1", "--save"], "save: what a run keeps has every cell"),
     ],

@@ -101,19 +101,6 @@ def opened(subject: Subject) -> tuple[SearchTask, Stack]:
     return run.task, Stack(run.model.float(), subject.loops or run.loops)
 
 
-def cells_for(task: SearchTask, on: tuple[str, ...], values: Sequence[int]) -> list[Cell]:
-    """The test cells of some distributions, at some values of their axis (none given: all)."""
-    cells = task.cells(on)
-    if not values:
-        return cells
-    known = sorted({cell.value for cell in cells if cell.value is not None})
-    for value in values:
-        if value not in known:
-            allowed = ", ".join(map(str, known)) or f"none, since {', '.join(on)} has no such axis"
-            raise UsageError(f"at: {value} is not possible; allowed: {allowed}")
-    return [cell for cell in cells if cell.value in values]
-
-
 def rows_for(task: SearchTask, cell: Cell, wanted: int, settings: Settings) -> tuple[list[int], int]:
     """The first test rows whose vertices leave an id to patch with, and how many rows before the last were skipped."""
     graphs = task.test(cell, task.config.test_rows).source

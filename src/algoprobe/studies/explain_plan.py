@@ -14,8 +14,9 @@ from algoprobe.probes.circuits import Layout, Settings
 from algoprobe.tasks.search import SearchTask
 from algoprobe.tasks.search.config import DISTRIBUTIONS
 from algoprobe.tasks.task import Cell
+from algoprobe.training.evaluation import cells_at
 
-from .circuits import Subject, Work, cells_for, opened, refuse_too_large, rows_for, subject_for, variants
+from .circuits import Subject, Work, opened, refuse_too_large, rows_for, subject_for, variants
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def chosen_cells(options: ExplainOptions, task: SearchTask) -> list[Cell]:
     if options.on and not on:
         raise UsageError(f"on: {options.on!r} names no distribution; allowed: {', '.join(DISTRIBUTIONS)}")
     values = parse_numbers("at", options.at) if options.at else []
-    cells = cells_for(task, on, values)
+    cells = cells_at(task, on, values)
     if options.row is not None and len(cells) > 1:
         raise UsageError(f"row: {len(cells)} cells have a row {options.row}; name one with --on and --at")
     return cells

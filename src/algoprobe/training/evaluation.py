@@ -132,7 +132,7 @@ def cells_at(task: Task, on: tuple[str, ...], values: Sequence[int]) -> list[Cel
     known = sorted({cell.value for cell in cells if cell.value is not None})
     for value in values:
         if value not in known:
-            raise outside("at", value, ", ".join(map(str, known)) or "nothing, since these cells have no such axis")
+            raise outside("at", value, ", ".join(map(str, known)) or f"none, since {', '.join(on)} has no such axis")
     return [cell for cell in cells if cell.value in values] if values else cells
 
 
