@@ -65,7 +65,7 @@ def tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
         )
         columns = ("recipe", "what", "examples to 0.95", "CPU s", "worst trained L", "naive", "largest L")
         if lines:
-            found.append(Table(f"Parts {title}", (("", columns),), lines))
+            found.append(Table(f"Parts {title}", (("", columns),), lines, words=2))
     times = list(dict.fromkeys(key for row in rows for key in row["beyond"]))
     lines = tuple(
         (

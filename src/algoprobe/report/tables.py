@@ -28,6 +28,8 @@ class Table:
     """(row, column) → a verdict, which HTML and the terminal colour."""
     foot: int = 0
     """How many of the last rows are baselines rather than runs."""
+    words: int = 1
+    """How many of the first columns hold words, which stand at the left; numbers stand at the right."""
 
     @property
     def columns(self) -> list[str]:
@@ -53,7 +55,7 @@ class Table:
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
         for i, (group, column) in enumerate((g, c) for g, names in self.groups for c in names):
             header = Text(f"{group}\n{column}" if group else column)
-            table.add_column(header, justify="left" if i == 0 else "right", no_wrap=i == 0)
+            table.add_column(header, justify="left" if i < self.words else "right", no_wrap=i == 0)
         for r, row in enumerate(self.rows):
             if self.foot and r == len(self.rows) - self.foot:
                 table.add_section()
@@ -64,7 +66,7 @@ class Table:
 
     def markdown(self) -> str:
         """The table in GitHub's Markdown."""
-        lines = [self.columns, ["---"] + ["---:"] * (len(self.columns) - 1), *self.rows]
+        lines = [self.columns, ["---"] * self.words + ["---:"] * (len(self.columns) - self.words), *self.rows]
         body = "\n".join("| " + " | ".join(_plain(text) for text in line) + " |" for line in lines)
         return f"**{_plain(self.title)}**\n\n{body}\n"
 

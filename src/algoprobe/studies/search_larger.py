@@ -95,6 +95,7 @@ BEYOND = {
     "vertices-41": ("search-41-names", None),
     "vertices-60": ("search-41-names", 185),
     "vertices-80": ("search-41-names", 245),
+    "vertices-100": ("search-41-names", 305),
 }
 """Row of the study search-beyond → the preset it trains, and the input size it is tested at (None: its own)."""
 COUNTS = (4, 8, 12, 16, 20, 24, 32, 48, 64, 96)
