@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from algoprobe.core.errors import UsageError
@@ -12,6 +13,8 @@ from algoprobe.core.run import RunFolder
 from algoprobe.studies import search_larger as study
 from algoprobe.studies.registry import PRESETS, Preset, StudyOptions, load
 from algoprobe.training.pool import Job
+
+from ..training.tiny import run
 
 load()
 
@@ -30,7 +33,9 @@ def test_presets_have_the_sizes_of_their_names_and_one_recipe():
         experiment = PRESETS[name].make()
         assert experiment.task.vertices == int(row)
         assert experiment.task.lookahead_max == (int(row) - 1) // 2
-        assert experiment.train.optimiser == PRESETS["search-41"].make().train.optimiser
+        body = replace(experiment.model, loops=1)
+        assert body == replace(PRESETS["search-41"].make().model, loops=1)
+        assert experiment.task.grow == 3.0 and experiment.train.auxiliary.weight == 4.0
     for name, _ in study.BEYOND.values():
         assert PRESETS[name].make().task.vertices == 41
 
@@ -63,6 +68,31 @@ def test_operations_grow_with_the_loops_that_were_logged(tmp_path):
     columns = experiment.task.build().sizes.length
     products = 6 * 16 * 16 * columns * 64
     assert 2 * 3 * products < (two - one) / 10 < 2 * 3 * products * 2
+
+
+def test_training_graphs_are_those_that_the_run_saw(tmp_path):
+    experiment = toy().make()
+    experiment = study.changed(experiment, curriculum={"gate": 0.01, "every": 3})
+    folder = RunFolder(tmp_path / "run")
+    run(experiment, folder.path)
+    parts = list(study.training_graphs(Job("", "toy", "laptop", experiment, folder)))
+    assert len(parts) == 3 and [len(part) for part in parts] == [192, 192, 256]
+    task = experiment.task.build()
+    for stage, (part, first) in enumerate(zip(parts, (0, 192, 384)), 1):
+        drawn = task.at_stage(stage).graphs("train", 0, np.arange(first, first + len(part)))
+        assert (drawn.edges == part.edges).all() and part.lookahead.max() <= max(stage, 6)
+    assert parts[0].vertex_count.max() < parts[-1].vertex_count.max() or experiment.task.vertices <= 12
+
+
+def test_toy_paper_size(tmp_path, monkeypatch):
+    monkeypatch.setitem(PRESETS, "toy", toy())
+    monkeypatch.setattr(study, "PAPER_SIZE", {"60,000 examples": "toy"})
+    found = study.search_41_study(StudyOptions(out=tmp_path, json=True))
+    new = {(cell["axis"], cell["value"]): cell for cell in found["unseen_shapes"]["cells"]}
+    assert new["lookahead", 1]["rows"] <= 20 and set(new) == {("lookahead", l) for l in (1, 2, 3)} | {("naive", None)}
+    assert all(0 <= cell["accuracy"] <= 1 for cell in new.values() if cell["rows"])
+    assert {v["verdict"] for v in found["verdicts"]} == {"outside"}
+    assert "under any renaming" in (tmp_path / "search-41" / "table.md").read_text()
 
 
 def test_toy_beyond(tmp_path, monkeypatch, capsys):

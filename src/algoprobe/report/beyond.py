@@ -10,7 +10,7 @@ import altair as alt
 from .recipes import share, thousands
 from .tables import Table
 from .theme import DASHED, INK, RUNS, SOFT, legend, shades, themed
-from .verdict import number
+from .verdict import interval, name, number
 
 SHOWN = (1, 2, 4, 8, 12, 16, 20, 24, 29, 34, 39, 49)
 """Lookaheads that tables and charts show, where a test has them."""
@@ -90,6 +90,21 @@ def against_loops(row: dict[str, Any]) -> alt.LayerChart:
         tested(row)[0].upper() + tested(row)[1:],
         note,
     )
+
+
+def unseen_table(row: str, cells: Sequence[dict[str, Any]]) -> Table:
+    """Accuracy on test rows whose shape no training row had; `rows` says how many there are."""
+    lines = tuple(
+        (name(cell).removeprefix("balanced "), f"{cell['rows']}")
+        + (
+            (number(cell["accuracy"]), interval(cell), number(cell["chance"]), number(cell["shortcut"]))
+            if cell["rows"]
+            else ("–",) * 4
+        )
+        for cell in cells
+    )
+    columns = ("test cell", "rows", "accuracy", "95 %", "chance", "shortcut")
+    return Table(f"{row}, seed 0: test rows that no training row equals under any renaming", (("", columns),), lines)
 
 
 def cost_table(rows: Sequence[dict[str, Any]]) -> Table:

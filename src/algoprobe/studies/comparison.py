@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,10 +107,16 @@ class Watch:
 
 
 def compare(
-    name: str, title: str, rows: dict[str, Preset], expected: Sequence[Expected], options: StudyOptions
+    name: str,
+    title: str,
+    rows: dict[str, Preset],
+    expected: Sequence[Expected],
+    options: StudyOptions,
+    more: Callable[[dict[str, list[Job]]], tuple[dict[str, Any], list[Table]]] | None = None,
 ) -> dict[str, Any]:
     """Train each row's preset over the seeds, and set the rows' test cells side by side.
 
+    `more` measures something else on the runs: further entries of the results, and further tables.
     Writes `results.json`, the figure and one page of the first seed's runs to OUT/NAME, prints table and verdicts, and
     returns what `results.json` holds. Raises `AlgoprobeError` when a run failed; what is done stays done.
     """
@@ -126,14 +132,16 @@ def compare(
         "verdicts": verdicts(cells, expected),
         **about(jobs),
     }
+    extra, further = more(jobs) if more else ({}, [])
+    found |= extra
     folder = options.out / name
     write_json(folder / "results.json", found)
     figures.save_all({"figure": charts.trained_on_tested_on(cells)}, folder)
-    table = tables.trained_on_tested_on(cells)
-    write_text(folder / "table.md", table.markdown())
+    shown = [tables.trained_on_tested_on(cells), *further]
+    write_text(folder / "table.md", "\n".join(table.markdown() for table in shown))
     page_path = page.write([of_row[0].folder.path for of_row in jobs.values()], folder / "report")
     if not options.json:
-        show([table], found["verdicts"])
+        show(shown, found["verdicts"])
         print(f"{title}: figure {folder / 'figure.png'}, page {page_path}")
     return found
 

@@ -6,16 +6,18 @@ All presets have one body and one recipe (that of the study search-recipes); onl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from algoprobe.training.config import Experiment
 
-from .comparison import about, cells_of, chosen, finish, laptop_only, merge_seeds, train_rows
+from .comparison import Expected, about, cells_of, chosen, compare, finish, laptop_only, merge_seeds, train_rows
 from .registry import StudyOptions, find_preset, preset, study
 from .search_recipes import best, changed, solved, summary
 
 if TYPE_CHECKING:
+    from algoprobe.report.tables import Table
+    from algoprobe.tasks.search.graphs import Graphs
     from algoprobe.training.pool import Job
 
 
@@ -93,6 +95,76 @@ def search_100() -> Experiment:
 def search_200() -> Experiment:
     """Graphs of up to 200 vertices, lookahead up to 99: hours of one core."""
     return calmer(searcher(200, 150_000))
+
+
+PAPER_SIZE = {
+    "60,000 examples": "search-41",
+    "35,000 examples": "search-41-short",
+    "lookahead to 12": "search-41-small",
+}
+"""Row of the study search-41 → preset."""
+FIGURE = "Saparov et al., Figure 2 (n = 128, 883 million examples); the band is what this study set out for"
+LEGIBLE = {5: "1.00", 14: "0.99", 20: "0.97"}
+EXPECTED = (
+    Expected("60,000 examples", "naive", None, "0.99", 0.99, 1.0, FIGURE),
+    *(Expected("60,000 examples", "lookahead", l, LEGIBLE.get(l, "–"), 0.98, 1.0, FIGURE) for l in range(1, 21)),
+)
+
+
+def training_graphs(job: Job) -> Iterator[Graphs]:
+    """The graphs that a finished run was trained on, drawn again from its curriculum's log."""
+    import numpy as np
+
+    experiment, batch = job.experiment, job.experiment.train.batch
+    task = experiment.task.build()
+    moves = [(line["step"], line["next_stage"]) for line in job.folder.metrics if "next_stage" in line]
+    start, stage = 0, experiment.train.curriculum.start
+    for step, after in [*moves, (experiment.train.steps, task.stages())]:
+        if after != stage or step == experiment.train.steps:
+            at, stage = task.at_stage(stage), after
+            yield at.graphs("train", experiment.seeds.data, np.arange(start * batch, step * batch))
+            start = step
+
+
+def on_unseen_shapes(job: Job) -> list[dict[str, Any]]:
+    """Accuracy on the test rows that equal no training row of the run, whatever the vertices are called."""
+    import numpy as np
+
+    from algoprobe.core.statistics import wilson
+    from algoprobe.tasks.search.canonical import certificates
+    from algoprobe.training.evaluation import baselines_of, open_run
+    from algoprobe.training.forward import answers
+
+    seen = np.unique(np.concatenate([certificates(graphs) for graphs in training_graphs(job)]))
+    run, found = open_run(job.folder.path), []
+    run.model.eval()
+    for cell in run.task.cells():
+        batch = run.task.test(cell, run.task.config.test_rows)
+        new = np.flatnonzero(~np.isin(certificates(batch.source), seen))
+        one = {"axis": cell.axis, "value": cell.value, "distribution": cell.distribution, "rows": len(new)}
+        if len(new):
+            right = run.task.grade(batch, answers(run.model, batch, run.arithmetic, run.loops))[new]
+            low, high = wilson(int(right.sum()), len(new))
+            one |= {"accuracy": float(right.mean()), "low": low, "high": high, **baselines_of(run.task, batch, new.tolist())}
+        found.append(one)
+    return found
+
+
+def unseen(jobs: dict[str, list[Job]]) -> tuple[dict[str, Any], list[Table]]:
+    """`on_unseen_shapes` of the first row's first seed, as results and as a table."""
+    from algoprobe.report import beyond as shown
+
+    row, of_row = next(iter(jobs.items()))
+    cells = on_unseen_shapes(of_row[0])
+    return {"unseen_shapes": {"trained_on": row, "seed": 0, "cells": cells}}, [shown.unseen_table(row, cells)]
+
+
+@study("search-41")
+def search_41_study(options: StudyOptions) -> dict[str, Any]:
+    """The search paper's size, 41 vertices and lookahead up to 20, learned from 60,000 examples."""
+    laptop_only(options)
+    rows = {row: find_preset(PAPER_SIZE[row]) for row in chosen(options, PAPER_SIZE)}
+    return compare("search-41", "The paper's size", rows, EXPECTED, options, unseen)
 
 
 BEYOND = {
