@@ -145,7 +145,8 @@ def on_unseen_shapes(job: Job) -> list[dict[str, Any]]:
         if len(new):
             right = run.task.grade(batch, answers(run.model, batch, run.arithmetic, run.loops))[new]
             low, high = wilson(int(right.sum()), len(new))
-            one |= {"accuracy": float(right.mean()), "low": low, "high": high, **baselines_of(run.task, batch, new.tolist())}
+            one |= {"accuracy": float(right.mean()), "low": low, "high": high}
+            one |= baselines_of(run.task, batch, new.tolist())
         found.append(one)
     return found
 
