@@ -20,8 +20,8 @@ from algoprobe.tasks.task import Cell, Task
 from .forward import Arithmetic, answers, answers_after
 from .load import TrainedRun, load_run
 
-SWEEP_ROWS = 200
-"""Test rows a cell in the loop sweep and among which worked examples are sought."""
+SWEEP_ROWS, SWEEP_ROWS_IN_ALL = 200, 4200
+"""Test rows a cell, and at most in all cells, in the loop sweep and among which worked examples are sought."""
 
 
 def evaluate_cell(
@@ -166,7 +166,7 @@ def score(folder: RunFolder) -> str:
     """
     run = open_run(folder.path)
     task, cells, rows = run.task, run.task.cells(), run.task.config.test_rows
-    fewer = min(SWEEP_ROWS, rows)
+    fewer = max(1, min(SWEEP_ROWS, rows, SWEEP_ROWS_IN_ALL // len(cells)))
     found = {"model": str(folder.path), "cells": evaluate(run.model, task, cells, rows, run.arithmetic, [run.loops])}
     if run.experiment.model.loops > 1:
         counts = sweep_counts(run.loops)
