@@ -194,24 +194,27 @@ def reach(cells: Sequence[dict[str, Any]]) -> int:
     return next((value - 1 for value in sorted(accuracy) if accuracy[value] < SOLVED), max(accuracy))
 
 
-def beyond(folder: RunFolder, trained: int) -> dict[int, float]:
-    """Mean accuracy over the lookaheads beyond `trained`, by number of loops; of an untied model at its one depth."""
+TIMES = (1.0, 1.5, 2.0, 4.0)
+"""Numbers of loops at test time, in recommended ones."""
+
+
+def beyond(folder: RunFolder, trained: int) -> dict[str, float]:
+    """Mean accuracy over the lookaheads beyond `trained` at each of `TIMES` the run's own number of loops, if swept."""
     scored, found = folder.read("evaluation.json"), {}
+    loops = scored["cells"][0]["loops"]
     for cell in [*scored["cells"], *scored.get("sweep", ())]:
         if cell["axis"] == "lookahead" and cell["value"] > trained:
             # The sweep has the recommended number of loops again, on fewer rows.
             found.setdefault(cell["loops"], {}).setdefault(cell["value"], cell["accuracy"])
-    return {loops: sum(of.values()) / len(of) for loops, of in sorted(found.items())}
+    # Of an untied model there is its one depth.
+    wanted = {f"{times:g}": -(-round(4 * times) * loops // 4) for times in TIMES}
+    return {key: sum(found[count].values()) / len(found[count]) for key, count in wanted.items() if count in found}
 
 
 def summary(values: Sequence[float]) -> dict[str, Any]:
     """Mean over seeds with Student's interval, and each value."""
     mean, low, high = mean_interval(values)
     return {"mean": mean, "low": low, "high": high, "values": list(values)}
-
-
-TIMES = (1.0, 1.5, 2.0, 4.0)
-"""Numbers of loops at test time, in recommended ones."""
 
 
 def measured(jobs: Sequence[Job]) -> dict[str, Any]:
@@ -222,8 +225,6 @@ def measured(jobs: Sequence[Job]) -> dict[str, Any]:
     cells = [cells_of(folder) for folder in folders]
     merged = merge_seeds(cells)
     far = [beyond(folder, task.lookahead_max) for folder in folders]
-    loops = merged[0]["loops"]
-    wanted = {times: -(-round(4 * times) * loops // 4) for times in TIMES}
     got = [examples for examples, _ in filter(None, when)]
     found = {
         "budget": folders[0].record["examples"],
@@ -235,11 +236,7 @@ def measured(jobs: Sequence[Job]) -> dict[str, Any]:
         "run_cpu_seconds": summary([folder.record["cpu_seconds"] for folder in folders]),
         "reach": summary([reach(of_seed) for of_seed in cells]),
         "worst": summary([min(c["accuracy"] for c in of_seed if c["value"] in trained) for of_seed in cells]),
-        "beyond": {
-            f"{times:g}": summary([of[count] for of in far])
-            for times, count in wanted.items()
-            if all(count in of for of in far)
-        },
+        "beyond": {key: summary([of[key] for of in far]) for key in far[0]},
         "chance_beyond": mean_interval([c["chance"] for c in merged if (c["value"] or 0) > task.lookahead_max])[0],
     }
     return found | {"cells": merged}
