@@ -97,8 +97,7 @@ class Transformer(nn.Module):
                 x = block(x, block_mask, rows, rotation)
             x = self.loop_out(x)
             if every_loop:
-                # A copy of what is read, so that without gradients no earlier state stays in memory.
-                states.append(x[:, x.shape[1] - read :].contiguous())
+                states.append(x[:, x.shape[1] - read :])
         return self.read_out(torch.stack(states) if every_loop else x)
 
     def enter_loop(
