@@ -36,9 +36,13 @@ class Task(Protocol):
 
     name: str
     config: Any
+    """Beside its fields: `n`, the input size; `distribution`, what validation rows are of; `drawn_from`, the field that
+    decides it, in words; `test_rows`, the most test rows a cell has."""
     sizes: Sizes
     stage_axis: str
     """The axis that orders difficulty: curricula and validation go by it."""
+    ordered: bool
+    """Whether rows differ along `stage_axis`. They can where a curriculum has a single stage."""
 
     def sample(self, split: str, seed: int, indices: np.ndarray) -> Batch:
         """The rows of a stream at `indices`: each a pure function of (config, split, seed, its index)."""
@@ -56,7 +60,10 @@ class Task(Protocol):
         """The test cells of the named distributions (default: the task's standard ones)."""
 
     def test(self, cell: Cell, rows: int) -> Batch:
-        """The first `rows` reserved test rows of `cell`; the same for every training config of the same size."""
+        """The first `rows` reserved test rows of `cell`; the same for every training config of the same size.
+
+        All that there are when a small cell has fewer.
+        """
 
     def grade(self, batch: Batch, answers: np.ndarray) -> np.ndarray:
         """Whether each row's answers (class ids, `[batch, read]`) are right; accepts every right answer."""

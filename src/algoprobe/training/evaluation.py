@@ -130,9 +130,12 @@ def cells_at(task: Task, on: tuple[str, ...], values: Sequence[int]) -> list[Cel
     """The test cells of some distributions (none given: the standard ones) at some values of their axis (none: all)."""
     cells = task.cells(on)
     known = sorted({cell.value for cell in cells if cell.value is not None})
+    names = dict.fromkeys(cell.distribution for cell in cells)
     for value in values:
         if value not in known:
-            raise outside("at", value, ", ".join(map(str, known)) or f"none, since {', '.join(on)} has no such axis")
+            raise outside(
+                "at", value, ", ".join(map(str, known)) or f"none, since {', '.join(on or names)} has no such axis"
+            )
     return [cell for cell in cells if cell.value in values] if values else cells
 
 

@@ -120,6 +120,11 @@ class SearchConfig:
         return min(self.most or self.vertices, max(SMALLEST, math.ceil(self.grow * stage)))
 
     @property
+    def drawn_from(self) -> str:
+        """The field that says what training rows are drawn from, and its value."""
+        return f"task.distribution {self.distribution!r}"
+
+    @property
     def train_digest(self) -> str:
         """Names the training stream: the fields that decide which graphs are drawn. The encoding does not."""
         fields = ("n", "distribution", "lookahead_max", "mix", "in_degree", "chain", "naive_share")

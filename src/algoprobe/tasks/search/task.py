@@ -105,6 +105,11 @@ class SearchTask:
         """A curriculum walks through the lookaheads; the naive distribution has no such order."""
         return 1 if self.config.distribution == "naive" else self.config.lookahead_max
 
+    @property
+    def ordered(self) -> bool:
+        """Whether rows differ in lookahead."""
+        return self.stages() > 1
+
     def at_stage(self, stage: int) -> SearchTask:
         """The task with lookahead at most `stage`. It has a stream of its own and the same reserved rows."""
         if not 1 <= stage <= self.stages():
