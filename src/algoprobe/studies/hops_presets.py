@@ -21,6 +21,8 @@ def block(width: int, **changes: object) -> TransformerConfig:
         "width": width,
         "embedding_scale": width**-0.5,  # so that tied logits start at a size of 1
         "causal": True,
+        "norm": "rms",  # with LayerNorm and biases the two-hop rows are learned by heart
+        "bias": False,
         "activation": "gelu",
         "zero_init": True,
         "output": "tied",
@@ -49,6 +51,7 @@ def hops_two_hop_demo() -> Experiment:
             optimiser=OptimiserConfig(name="muon", lr=0.02, lr_other=3e-3, weight_decay=0.3),
             warmup=51_200,
             decay=0.5,  # at a constant rate the OOD accuracies bounce
+            clip=None,
             loops=LoopsConfig(loss="from-difficulty"),
         ),
     )

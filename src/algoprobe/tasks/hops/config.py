@@ -68,9 +68,9 @@ class HopsConfig:
     """K-hop: training rows of each number of hops from two on, a fixed set."""
     fresh: bool = False
     """K-hop: draw training rows without end instead, every number of hops equally often."""
-    answer_at: Literal["query", "last"] = "query"
-    """Where the answer is read. `query`: at a query token after the row, as if at the paper's padding. `last`: at the
-    last relation (two-hop: at the third column, where a fact alone has the query token, as the authors' code)."""
+    answer_at: Literal["query", "last", "padded"] = "query"
+    """Where the answer is read. `query`: at a query token after the row. `last`: at the last relation. `padded`: as the
+    authors' code, two-hop rows at the third column, where a fact alone has the query token."""
     test_rows: int = 3000
     """Most test rows in each cell; k-hop cells have all of them."""
     validation_rows: int = 250
@@ -106,6 +106,8 @@ class HopsConfig:
                 f"at most {MOST_ROWS // max(self.out_degree**2, self.relations)} at out-degree {self.out_degree} and "
                 f"{self.relations} relations ({MOST_ROWS:,} pairs of facts)",
             )
+        if self.answer_at == "padded" and self.setting == "k-hop":
+            raise outside("task.answer_at", "padded", "'query', which computes the same in fewer columns, or 'last'")
         if self.setting == "two-hop":
             self._check_two_hop()
         else:

@@ -5,11 +5,11 @@
     PAD … PAD | head r1 … rk Q        (`answer_at` query)
     PAD … PAD | head r1 … rk          (last)
 
-Two-hop rows all have the same columns, so that a position means the same in each; a fact alone has Q for the second
-relation:
+Two-hop rows look so with `last`. Otherwise they all have the same columns, so that a learned position means the same in
+each, and a fact alone has Q in the place of a second relation:
 
     head r1 r2 Q  |  head r1 Q Q      (query)
-    head r1 r2    |  head r1 Q        (last)
+    head r1 r2    |  head r1 Q        (padded)
 
 The paper pads rows on the right, reads at the last column and hides padding from attention. There every padding column
 computes the same, so one query token stands for all of them. The paper's six unused marks have no token here.
@@ -39,7 +39,8 @@ def encode(chains: Chains, config: HopsConfig, index: Int[np.ndarray, "batch"]) 
     """The rows as a `Batch`, as long as its longest row; `index` is handed through."""
     E, query, ask = config.entities, config.vocabulary - 1, int(config.answer_at == "query")
     rows, hops = len(chains), chains.hops
-    longest = 2 if config.setting == "two-hop" else int(hops.max(initial=1))
+    filled = config.setting == "two-hop" and config.answer_at != "last"
+    longest = 2 if filled else int(hops.max(initial=1))
     width = 1 + longest + ask
     shown = np.zeros((rows, longest), np.int64)
     given = min(longest, chains.relations.shape[1])
@@ -47,7 +48,7 @@ def encode(chains: Chains, config: HopsConfig, index: Int[np.ndarray, "batch"]) 
     line = np.concatenate([chains.head[:, None], np.where(shown == 0, query, shown + E)], axis=1)
     if ask:
         line = np.concatenate([line, np.full((rows, 1), query)], axis=1)
-    if config.setting == "two-hop":
+    if filled:
         lengths = np.full(rows, width)
     else:
         lengths = 1 + hops + ask
@@ -83,7 +84,7 @@ def decode(tokens: Int[np.ndarray, "batch length 1"], config: HopsConfig) -> Cha
     led = graph_of(config.graph_fields).follow(np.clip(head - 1, 0, E - 1), relations - 1) + 1
     steps = np.arange(relations.shape[1] + 1)
     chains.entities[:] = np.where(steps <= hops[:, None], led, 0)
-    least = 1 + (0 if config.setting == "two-hop" else ask)
+    least = 1 + ask
     good = (head >= 1) & (head <= E) & (hops >= 1) & (width > least) & (chains.answer > 0)
     again = encode(chains, config, np.arange(len(line))).tokens[..., 0].astype(np.int64) if good.all() else None
     if again is not None:
