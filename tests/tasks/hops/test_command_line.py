@@ -64,7 +64,7 @@ def test_eval(capsys, runs):
 
 def test_report(capsys, runs, tmp_path):
     for name in ("k", "two"):
-        code, out, _ = said(capsys, "report", str(runs / name), "--out", str(tmp_path / name))
+        code, _, _ = said(capsys, "report", str(runs / name), "--out", str(tmp_path / name))
         page = (tmp_path / name / "index.html").read_text()
         assert code == 0 and "data:image/svg+xml" in page and "relations" in page
         assert "of them equal a test row" in page and ("k-hop rows" if name == "k" else "two-hop rows") in page
