@@ -38,3 +38,14 @@ def test_cells_come_number_of_loops_by_number_of_loops(trained):
     assert [cell | {"accuracy": 0, "low": 0, "high": 0} for cell in found[:3]] == [
         cell | {"accuracy": 0, "low": 0, "high": 0} for cell in single
     ]
+
+
+def test_memory_does_not_grow_with_the_number_of_loops(trained, monkeypatch):
+    """Logits after a loop are answers before the next loop begins, and what is left is a number a row."""
+    opened = load_run(trained)
+    batch, widest = opened.task.test(opened.task.cells()[0], 20), []
+    read_out = opened.model.read_out
+    monkeypatch.setattr(opened.model, "read_out", lambda state: widest.append(state.shape) or read_out(state))
+    found = answers_after(opened.model, batch, opened.arithmetic, [3, 500, 1, 2])
+    assert found.shape == (4, 20, 1) and widest == [(20, 1, 16)] * 4
+    assert not opened.model.loop_out._forward_hooks
