@@ -154,11 +154,23 @@ def open_run(name: str | Path, device: str | None = None) -> TrainedRun:
 
 
 def is_scored(folder: RunFolder) -> bool:
-    """Whether the run has a readable evaluation."""
+    """Whether the run has a whole evaluation."""
     try:
-        return bool(folder.has("evaluation.json") and folder.read("evaluation.json").get("cells"))
+        kept = folder.read("evaluation.json") if folder.has("evaluation.json") else {}
     except AlgoprobeError:
         return False
+    parts = kept.get("cells"), kept.get("sweep", [])
+    return bool(parts[0]) and all(isinstance(cells, list) and all(map(is_cell, cells)) for cells in parts)
+
+
+def is_cell(value: Any) -> bool:
+    """Whether a JSON value has what others read of a cell that `evaluate_cell` made."""
+    numbers = ("accuracy", "low", "high", "chance", "shortcut", "rows", "loops")
+    return (
+        isinstance(value, dict)
+        and {"axis", "value", "distribution", "seeds"} <= value.keys()
+        and all(isinstance(value.get(name), int | float) for name in numbers)
+    )
 
 
 def score(folder: RunFolder) -> str:
