@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from algoprobe.core.config import check_choices
-from algoprobe.core.errors import UsageError, outside
+from algoprobe.core.errors import UsageError, outside, unknown
 from algoprobe.models.config import TransformerConfig
 from algoprobe.tasks.hops.config import HopsConfig
 from algoprobe.tasks.search.config import SearchConfig
@@ -226,6 +226,8 @@ class Experiment:
             raise outside("train.loops.loss", loss, "'last' (the stack is applied once)")
         if loss == "from-difficulty" and not task.ordered:
             raise outside("train.loops.loss", loss, "'last', 'every' (this task has no order of difficulty)")
+        if self.train.auxiliary.on and self.train.auxiliary.target not in task.counted:
+            raise unknown("train.auxiliary.target", self.train.auxiliary.target, ["none", *task.counted])
         if self.train.auxiliary.on and not self.looped and self.model.layers == 1:
             raise UsageError(
                 f"train.auxiliary.target: {self.train.auxiliary.target!r} is not possible; a single block applied once "

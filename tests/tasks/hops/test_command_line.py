@@ -105,3 +105,53 @@ def test_help_shows_the_options_of_the_presets_task_and_loads_nothing_heavy():
     shown, heavy = done.stdout.rsplit("\n", 2)[:2]
     assert json.loads(heavy) == []
     assert "--task.hops-max-test" in shown and "--task.lookahead" not in shown and "--task.n " not in shown
+
+
+def test_distributions_without_rows_are_told(capsys, runs, tmp_path):
+    path = str(tmp_path / "no-ood")
+    code, _, err = said(
+        capsys, "train", "hops-two-hop-demo", *SHORT, "--task.test-rows", "40", "--task.ood-share", "0", "--run", path
+    )
+    assert code == 0, err
+    for command in (["eval", path], ["lens", "logit", path], ["lens", "probe", path]):
+        code, out, err = said(capsys, *command, "--on", "ood")
+        assert code == 2 and "on: 'ood' is not possible; allowed: id, atomic (at these sizes" in err and out == ""
+    code, out, _ = said(capsys, "eval", path, "--json", "--on", "id,id", "--rows", "10")
+    assert code == 0 and len(json.loads(out)["cells"]) == 1
+
+
+@pytest.mark.parametrize(
+    "preset, arguments, message",
+    [
+        (
+            "hops-demo",
+            ["--train.auxiliary.target", "steps_to_goal"],
+            "train.auxiliary.target: 'steps_to_goal' is unknown",
+        ),
+        ("hops-demo", ["--task.hops", "1", "--train.curriculum.start", "1"], "(task.setting 'k-hop', task.hops 1)"),
+        ("hops-demo", ["--task.entities", "2"], "task.test_rows: 300 is not possible; allowed: at most 1 with 200"),
+        (
+            "hops-demo",
+            ["--task.entities", "3", "--task.test-rows", "20"],
+            "task.validation_rows: 200 is not possible; allowed: at most 130 with 20 test rows (half of the 300 rows",
+        ),
+        (
+            "hops-two-hop-demo",
+            ["--task.validation-rows", "5000"],
+            "task.validation_rows: 5000 is not possible; allowed: at most 432 (3672 pairs of ID facts",
+        ),
+        (
+            "hops-two-hop-demo",
+            ["--task.test-share", "0.9999", "--task.phi", "1"],
+            "task.test_share: 0.9999 is not possible",
+        ),
+        (
+            "hops-two-hop-demo",
+            ["--task.ood-share", "0.998", "--task.phi", "1"],
+            "task.ood_share: 0.998 is not possible",
+        ),
+    ],
+)
+def test_what_cannot_be_is_told_before_any_work_with_what_can(capsys, tmp_path, preset, arguments, message):
+    code, out, err = said(capsys, "train", preset, *arguments, "--run", str(tmp_path / "run"))
+    assert code == 2 and message in err and out == "" and not (tmp_path / "run").exists()

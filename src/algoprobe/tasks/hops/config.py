@@ -127,17 +127,20 @@ class HopsConfig:
             )
 
     def _check_k_hop(self) -> None:
-        share = "half of the " if self.fresh else "the "
-        room = self.pairs // 2 if self.fresh else self.pairs
-        rows, name = (self.test_rows, "test_rows") if self.fresh else (self.train_rows, "train_rows")
-        kept = self.test_rows + self.validation_rows
-        if (kept if self.fresh else kept + self.train_rows) > room:
-            others = self.validation_rows if self.fresh else kept
-            parts = "validation" if self.fresh else "test and validation"
+        share, room = ("half of the ", self.pairs // 2) if self.fresh else ("the ", self.pairs)
+        parts = ["test", "validation"] if self.fresh else ["train", "test", "validation"]
+        rows = {part: getattr(self, f"{part}_rows") for part in parts}
+        if room < len(parts):
+            raise outside("task.entities", self.entities, f"more (there are {self.pairs} rows of two hops)")
+        if self.rows_kept > room:
+            # Where the others alone are too many, the largest of them is at fault.
+            blamed = parts[0] if self.rows_kept - rows[parts[0]] < room else max(rows, key=rows.get)
+            others = self.rows_kept - rows[blamed]
+            named = " and ".join(part for part in parts if part != blamed)
             raise outside(
-                f"task.{name}",
-                rows,
-                f"at most {max(0, room - others)} with {others} {parts} rows ({share}{self.pairs} rows of two hops)",
+                f"task.{blamed}_rows",
+                rows[blamed],
+                f"at most {max(1, room - others)} with {others} {named} rows ({share}{self.pairs} rows of two hops)",
             )
         if self.hops * self.rows_kept > MOST_KEPT:
             raise outside(
@@ -195,7 +198,7 @@ class HopsConfig:
     @property
     def drawn_from(self) -> str:
         """The field that says what training rows are drawn from, and its value."""
-        return f"task.setting {self.setting!r}"
+        return f"task.setting {self.setting!r}" + (", task.hops 1" * (self.setting == "k-hop" and self.hops == 1))
 
     @property
     def rows_kept(self) -> int:

@@ -58,12 +58,22 @@ def pairs_of(config: HopsConfig) -> Pairs:
     test = _test(config.graph_fields, config.ood_facts, config.test_share)
     pool, wanted = test.train, config.train_pairs
     rest = len(pool) - wanted
+    if len(pool) < 2:
+        name = "ood_share" if len(pool) + len(test.id) < 2 else "test_share"
+        raise outside(f"task.{name}", getattr(config, name), f"less (of pairs of ID facts it leaves {len(pool)})")
+    if len(pool) <= config.validation_rows:
+        raise outside(
+            "task.validation_rows",
+            config.validation_rows,
+            f"at most {max(1, rest)} ({len(pool)} pairs of ID facts are not reserved for the test)",
+        )
     if rest < config.validation_rows:
-        most = max(0, len(pool) - config.validation_rows) / config.id_facts
+        most = (len(pool) - config.validation_rows) / config.id_facts
+        digits = 10**3 if most >= 1 else 10**9
         raise outside(
             "task.phi",
             config.phi,
-            f"at most {int(1000 * most) / 1000:g} ({len(pool)} pairs of ID facts are not reserved for the test, "
+            f"at most {int(digits * most) / digits:g} ({len(pool)} pairs of ID facts are not reserved for the test, "
             f"{config.validation_rows} of them validate)",
         )
     parts = vars(test) | {

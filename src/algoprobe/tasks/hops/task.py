@@ -12,7 +12,7 @@ from algoprobe.core.errors import UsageError, outside, unknown
 from algoprobe.core.stream import SPLITS, Stream
 from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.openable import Pair
-from algoprobe.tasks.task import Cell
+from algoprobe.tasks.task import Cell, cells_of_all
 
 from .chains import Chains
 from .config import MOST_HOPS, HopsConfig
@@ -36,6 +36,7 @@ class HopsTask:
     name = "hops"
     stage_axis = "hops"
     ordered = True
+    counted = ()
 
     def __init__(self, config: HopsConfig):
         self.config = config
@@ -88,7 +89,7 @@ class HopsTask:
 
     def cells(self, on: tuple[str, ...] = ()) -> list[Cell]:
         """Test cells of the named distributions (see `reserve`); by default the standard ones of the setting."""
-        return [cell for name in on or STANDARD[self.config.setting] for cell in cells_of(name, self.config)]
+        return cells_of_all(on, STANDARD[self.config.setting], lambda name: cells_of(name, self.config))
 
     def test(self, cell: Cell, rows: int) -> Batch:
         """The first `rows` test rows of `cell`, or all it has; the same for every φ and number of trained hops."""
