@@ -191,7 +191,7 @@ def parse_loops(text: str, default: int) -> list[int]:
 
 
 def parse_numbers(name: str, text: str) -> list[int]:
-    """`4,8,16..18` as [4, 8, 16, 17, 18]; `name` is the field, for errors."""
+    """`4,8,16..18` as [4, 8, 16, 17, 18], a number that is named twice once; `name` is the field, for errors."""
     found: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,5})(?:\.\.(\d{1,5}))?", part.strip())
@@ -201,4 +201,4 @@ def parse_numbers(name: str, text: str) -> list[int]:
                 f"{name}: {text!r} is not possible; write 8, 4,8,16 or 4..20, with numbers 1 to {MOST_LOOPS}"
             )
         found.extend(range(low, high + 1))
-    return found
+    return list(dict.fromkeys(found))

@@ -46,6 +46,7 @@ def test_unions_are_told_apart_by_kind():
     assert from_dict(Drawing, to_dict(drawing)) == drawing
     with pytest.raises(UsageError, match=r"shape\.kind: 'circl' is unknown; allowed: square, circle.*'circle'"):
         from_dict(Drawing, {"shape": {"kind": "circl"}})
+    assert isinstance(from_dict(Drawing, {"shape": {}}).shape, Square)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,13 @@ def test_runs_are_found_by_path_and_mistakes_get_the_nearest(tmp_path, monkeypat
         find_run("runs/search-x")
     with pytest.raises(AlgoprobeError, match="'zoo:nothing-like-it' is not in the zoo"):
         find_run("zoo:nothing-like-it")
+
+
+def test_a_lock_that_cannot_be_written_names_its_file(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(AlgoprobeError, match=r"cannot write .*lock: "), RunFolder(tmp_path).lock():
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

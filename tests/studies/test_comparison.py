@@ -87,3 +87,26 @@ def test_a_failing_run_is_named_and_does_not_stop_the_others(tmp_path):
     with pytest.raises(AlgoprobeError, match=r"1 of 2 runs failed:\n  bad: algoprobe: .*not finite"):
         run_jobs(jobs, 1, lambda _: None, every=0.1)
     assert jobs[1].done and not jobs[0].done
+
+
+def test_what_a_finished_run_lost_is_made_again_and_the_rest_stays(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    jobs = [Job("toy", "toy", "laptop", RECIPES["plain"], folder)]
+
+    def lose_files():
+        for name in ("model.safetensors", "evaluation.json", "record.json"):
+            folder.file(name).unlink()
+
+    def lose_fields():
+        folder.write("evaluation.json", {"cells": [{"axis": "lookahead"}]})
+        folder.write("record.json", {"status": "finished"})
+
+    run_jobs(jobs, 1, lambda _: None, every=0.1)
+    weights, kept, record = folder.file("model.safetensors").read_bytes(), folder.read("evaluation.json"), folder.record
+    for lose in (lose_files, lose_fields):
+        lose()
+        assert not jobs[0].done
+        run_jobs(jobs, 1, lambda _: None, every=0.1)
+        assert jobs[0].done and folder.file("model.safetensors").read_bytes() == weights
+        assert folder.read("evaluation.json") == kept and folder.record.keys() == record.keys()
+        assert folder.record["examples"] == record["examples"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from algoprobe.core.errors import UsageError
+from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.core.run import RunFolder
 from algoprobe.studies import search_larger as study
 from algoprobe.studies.registry import PRESETS, Preset, StudyOptions, load
@@ -61,6 +61,7 @@ def test_operations_grow_with_the_loops_that_were_logged(tmp_path):
         folder.append("metrics.jsonl", [{"examples": 640, "loops": 1}, {"examples": 1280, "loops": loops}])
         jobs.append(Job("", "toy", "laptop", experiment, folder))
     first = [study.operations(job, 640) for job in jobs]
+    assert [study.operations(job, 64) for job in jobs] == [first[0] / 10] * 3  # solved before the first line
     one, two, three = (study.operations(job, 1280) for job in jobs)
     assert first[0] == first[1] == first[2] > 0 and one == 2 * first[0]
     assert three - two == two - one > 0
@@ -127,7 +128,24 @@ def test_toy_cost(tmp_path, monkeypatch):
     assert (tmp_path / "search-cost" / "operations.png").exists()
 
 
+def test_a_gap_in_a_log_is_no_result(tmp_path, monkeypatch):
+    """Without its validations a run would look unsolved, without its stages trained on other graphs."""
+    monkeypatch.setitem(PRESETS, "toy", toy())
+    monkeypatch.setattr(study, "COST", {"8": "toy", "200": "no preset"})
+    monkeypatch.setattr(study, "PAPER_SIZE", {"60,000 examples": "toy"})
+    found = study.search_cost(StudyOptions(models=("8", "8"), out=tmp_path, json=True))
+    assert len(found["rows"]) == 1
+    (log,) = tmp_path.glob("*/*/metrics.jsonl")
+    log.unlink()
+    for run_study in (study.search_cost, study.search_41_study):
+        with pytest.raises(AlgoprobeError, match="has lost the"):
+            run_study(StudyOptions(out=tmp_path, json=True))
+
+
 def test_unknown_rows_are_named(tmp_path):
+    for field in ("seeds", "workers"):
+        with pytest.raises(UsageError, match=f"{field}: 100000 is not possible; allowed: 1 to 10"):
+            StudyOptions(**{field: 100_000})
     with pytest.raises(UsageError, match="models: '42'"):
         study.search_cost(StudyOptions(models=("42",), out=tmp_path))
     with pytest.raises(UsageError, match="scale"):

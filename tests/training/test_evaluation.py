@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algoprobe.training.evaluation import evaluate_folder
+from algoprobe.core.run import RunFolder
+from algoprobe.options import parse_loops
+from algoprobe.training.evaluation import evaluate_folder, is_scored
 from algoprobe.training.forward import answers, answers_after
 from algoprobe.training.load import load_run
 
 from .tiny import RECIPES, run
+
+CELL = {"axis": "lookahead", "value": 1, "distribution": "balanced", "accuracy": 0.5, "low": 0.4, "high": 0.6}
+CELL |= {"chance": 0.2, "shortcut": 0.3, "shortcut_name": None, "rows": 20, "loops": 2, "seeds": 1}
 
 
 @pytest.fixture(scope="module", params=["plain", "muon"])
@@ -38,3 +43,38 @@ def test_cells_come_number_of_loops_by_number_of_loops(trained):
     assert [cell | {"accuracy": 0, "low": 0, "high": 0} for cell in found[:3]] == [
         cell | {"accuracy": 0, "low": 0, "high": 0} for cell in single
     ]
+
+
+def test_memory_does_not_grow_with_the_number_of_loops(trained, monkeypatch):
+    """Logits after a loop are answers before the next loop begins, and what is left is a number a row."""
+    opened = load_run(trained)
+    batch, widest = opened.task.test(opened.task.cells()[0], 20), []
+    read_out = opened.model.read_out
+    monkeypatch.setattr(opened.model, "read_out", lambda state: widest.append(state.shape) or read_out(state))
+    found = answers_after(opened.model, batch, opened.arithmetic, [3, 500, 1, 2])
+    assert found.shape == (4, 20, 1) and widest == [(20, 1, 16)] * 4
+    assert not opened.model.loop_out._forward_hooks
+
+
+def test_a_number_of_loops_that_is_named_twice_counts_once():
+    assert parse_loops("8,3..5,4,8", 2) == [8, 3, 4, 5] and parse_loops("", 2) == [2]
+
+
+@pytest.mark.parametrize(
+    "kept, scored",
+    [
+        ({"cells": [CELL]}, True),
+        ({"cells": [CELL], "sweep": [CELL]}, True),
+        ({"cells": [CELL], "sweep": 3}, False),
+        ({"cells": [CELL, 1]}, False),
+        ({"cells": []}, False),
+        ({"cells": {"a": 1}}, False),
+        ({"cells": [{name: value for name, value in CELL.items() if name != "rows"}]}, False),
+        ({"cells": [CELL | {"accuracy": "x"}]}, False),
+        ({}, False),
+        ([CELL], False),
+    ],
+)
+def test_a_damaged_evaluation_is_none(tmp_path, kept, scored):
+    RunFolder(tmp_path).write("evaluation.json", kept)
+    assert is_scored(RunFolder(tmp_path)) == scored

@@ -56,6 +56,7 @@ def test_the_size_of_training_is_the_default(trained):
             ["--n", "44"],
             "n: 44 is not possible; allowed: 14 to 43 (the vertex ids are 1 to 12; train with more task.ids",
         ),
+        (["--loops", "0"], "loops: '0' is not possible; write 8, 4,8,16 or 4..20"),
         (["--n", "3"], "n: 3 is not possible; allowed: 14 to 43"),
         (["--n", "41", "--at", "6"], "at: 6 is not possible; allowed: 1, 2, 3, 4, 5"),
         (["--on", "naive", "--at", "1"], "at: 1 is not possible; allowed: none, since naive"),

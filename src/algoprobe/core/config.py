@@ -1,7 +1,8 @@
 """Configs are frozen dataclasses; here they become JSON, come back, and get a digest.
 
 A config field is a plain value, a tuple, or another config. A field whose type is a union of configs is told apart by
-their `kind` field. Unknown or ill-typed fields are errors that name the field and the nearest spelling.
+their `kind` field; without it the first of them is meant. Unknown or ill-typed fields are errors that name the field
+and the nearest spelling.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _coerce(hint: Any, value: Any, path: str) -> Any:
             return _coerce(options[0], value, path)
         if all(dataclasses.is_dataclass(option) for option in options):
             by_kind = {option.kind: option for option in options}
-            kind = value.get("kind") if isinstance(value, dict) else None
+            kind = value.get("kind", options[0].kind) if isinstance(value, dict) else None
             if kind not in by_kind:
                 raise unknown(f"{path}.kind", kind, by_kind)
             return from_dict(by_kind[kind], value, path + ".")

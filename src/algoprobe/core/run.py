@@ -91,7 +91,8 @@ class RunFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            handle = open(self.file("lock"), "a+", encoding="utf-8")  # noqa: SIM115
+            # Without a buffer, which closing would write once more, and fail once more, on a full disk.
+            handle = open(self.file("lock"), "a+b", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise explain(error, self.path) from error
         with handle:
@@ -99,21 +100,20 @@ class RunFolder:
             while not held(handle):
                 if time.monotonic() - began > patience:
                     handle.seek(0)
-                    owner = handle.read().strip() or "another process"
+                    owner = handle.read().decode(errors="replace").strip() or "another process"
                     raise AlgoprobeError(f"{self.path} is being written by {owner}; wait for it, or stop it")
                 time.sleep(0.1)
             for left_over in self.path.glob(".*.tmp"):
                 left_over.unlink(missing_ok=True)
             try:
                 handle.truncate(0)
-                handle.write(f"process {os.getpid()} on {os.uname().nodename}")
-                handle.flush()
+                handle.write(f"process {os.getpid()} on {os.uname().nodename}".encode())
             except OSError as error:
                 raise explain(error, self.file("lock")) from error
             yield
 
 
-def held(handle: IO[str]) -> bool:
+def held(handle: IO[bytes]) -> bool:
     """Whether this process has, or just got, the lock on an open file."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

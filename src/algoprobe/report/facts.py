@@ -29,7 +29,7 @@ def description(run: RunData) -> str:
     parameters = run.record.get("parameters")
     subject = f"A model of {parameters:,} parameters" if isinstance(parameters, int) else "A model"
     task = run.task
-    rows = " ".join(str(task[key]) for key in ("distribution", "kind") if task.get(key))
+    rows = str(task.get("setting") or " ".join(str(task[key]) for key in ("distribution", "kind") if task.get(key)))
     size = f" (input size n = {task['n']})" if task.get("n") is not None else ""
     seeds = run.experiment.get("seeds") or {}
     values = list(dict.fromkeys(seeds.values())) if isinstance(seeds, dict) else []
@@ -163,6 +163,12 @@ LEAKS = (
         "are the same graph.",
     ),
     ("{draws_dropped_as_test_rows:,} of {draws:,} draws were dropped because they were test rows.",),
+    ("{equal_test_rows:,} of them equal a test row.",),
+    (
+        "{same_relations:,} ask for the relations of a test row in the same order, from another head.",
+        "Such rows are left in: composing what is known of other heads is the task.",
+    ),
+    ("{draws_dropped_as_reserved:,} of {draws:,} draws were dropped because they were reserved.",),
 )
 """The leak report in sentences, for the fields that it has; what follows a first sentence explains it."""
 

@@ -145,10 +145,16 @@ def examples(run: RunData, most: int) -> list[Example]:
 
 def _asked(example: dict[str, Any]) -> str:
     """`start 0, goal 3: answered 4, right: 1`."""
-    asked = ", ".join(f"{key} {example[key]}" for key in ("start", "goal") if key in example)
+    asked = ", ".join(
+        f"{key} {_listed(example[key])}" for key in ("start", "goal", "head", "relations") if key in example
+    )
     right = example["accepted"]
     right = ", ".join(str(answer) for answer in right) if isinstance(right, list) else str(right)
     return f"{asked}: answered {example['answer']}, right: {right}" if asked else f"{example['answer']}, right: {right}"
+
+
+def _listed(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _drawing(kind: str) -> Any:

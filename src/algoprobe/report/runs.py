@@ -183,7 +183,7 @@ def by_label(runs: Sequence[RunData]) -> dict[str, RunData]:
 
 
 def _phrase(name: str, value: Any, together: bool) -> str:
-    if name == "task.distribution":
+    if name in ("task.distribution", "task.setting"):
         return f"trained on {value}"
     group, _, leaf = name.rpartition(".")
     if group == "seeds":

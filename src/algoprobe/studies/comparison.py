@@ -48,6 +48,14 @@ def cells_of(folder: RunFolder) -> list[dict[str, Any]]:
     return folder.read("evaluation.json")["cells"]
 
 
+def check_logs(jobs: Sequence[Job]) -> None:
+    """Raise `AlgoprobeError` where a run's log lacks a line or holds a damaged one."""
+    from algoprobe.training.log import whole_log
+
+    for job in jobs:
+        whole_log(job.experiment, job.folder)
+
+
 def merge_seeds(runs: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Cell by cell the mean over seeds, with Student's 95 % interval over them (one seed: Wilson's over its rows)."""
     merged = []
@@ -166,11 +174,14 @@ def job_for(preset: Preset, row: str, seed: int, options: StudyOptions) -> Job:
 
 
 def chosen(options: StudyOptions, rows: Iterable[str], default: Iterable[str] = ()) -> list[str]:
-    """The rows that `--models` names; without it `default`, or all. Raises `UsageError` on a name that is none."""
+    """The rows that `--models` names, each once; without it `default`, or all.
+
+    Raises `UsageError` on a name that is none.
+    """
     for row in options.models:
         if row not in rows:
             raise unknown("models", row, rows)
-    return list(options.models or default or rows)
+    return list(dict.fromkeys(options.models or default or rows))
 
 
 def laptop_only(options: StudyOptions) -> None:

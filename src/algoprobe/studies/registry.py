@@ -13,7 +13,7 @@ from algoprobe.core.config import to_dict
 from algoprobe.core.errors import outside, unknown
 from algoprobe.training.config import Experiment
 
-MODULES = ("search_fig2", "search_fig5", "search_recipes", "search_larger")
+MODULES = ("search_fig2", "search_fig5", "search_recipes", "search_larger", "hops_presets")
 
 Scale = Literal["laptop", "paper"]
 
@@ -46,9 +46,9 @@ class StudyOptions:
     """Print one JSON object on standard output and nothing else there."""
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "workers"):
-            if getattr(self, name) < 1:
-                raise outside(name, getattr(self, name), "1 and more")
+        for name, most in (("seeds", 1000), ("workers", 1024)):
+            if not 1 <= getattr(self, name) <= most:
+                raise outside(name, getattr(self, name), f"1 to {most}")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from algoprobe.training.config import Experiment
 
-from .comparison import Expected, about, cells_of, chosen, compare, finish, laptop_only, merge_seeds, train_rows
+from .comparison import (
+    Expected,
+    about,
+    cells_of,
+    check_logs,
+    chosen,
+    compare,
+    finish,
+    laptop_only,
+    merge_seeds,
+    train_rows,
+)
 from .registry import StudyOptions, find_preset, preset, study
 from .search_recipes import best, changed, solved, summary
 
@@ -156,6 +167,7 @@ def unseen(jobs: dict[str, list[Job]]) -> tuple[dict[str, Any], list[Table]]:
     from algoprobe.report import beyond as shown
 
     row, of_row = next(iter(jobs.items()))
+    check_logs(of_row[:1])
     cells = on_unseen_shapes(of_row[0])
     return {"unseen_shapes": {"trained_on": row, "seed": 0, "cells": cells}}, [shown.unseen_table(row, cells)]
 
@@ -237,7 +249,7 @@ def operations(job: Job, examples: int) -> float:
     """Floating-point operations of the matrix products that training spent on its first `examples` examples.
 
     Counted on one step of each of two numbers of loops, between which they grow in proportion, and summed over the
-    number of loops that the run logged at every tenth step.
+    number of loops that the run logged at every tenth step. Before the first of these steps its number counts.
     """
     import numpy as np
     from torch.utils.flop_counter import FlopCounterMode
@@ -260,7 +272,8 @@ def operations(job: Job, examples: int) -> float:
         return counter.get_total_flops()
 
     one, two = count(1), count(2)
-    logged = [line for line in job.folder.metrics if "loops" in line and line["examples"] <= examples]
+    logged = [line for line in job.folder.metrics if "loops" in line]
+    logged = [line for line in logged if line["examples"] <= examples] or [logged[0] | {"examples": examples}]
     # A line stands for the steps since the one before it.
     done, total = 0, 0.0
     for line in logged:
@@ -287,6 +300,7 @@ def search_cost(options: StudyOptions) -> dict[str, Any]:
     found = []
     for of_row in jobs.values():
         folders, config = [job.folder for job in of_row], of_row[0].experiment.task
+        check_logs(of_row)
         when = [solved(folder, range(1, config.lookahead_max + 1)) for folder in folders]
         cells = [cells_of(folder) for folder in folders]
         one = {

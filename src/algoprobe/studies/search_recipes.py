@@ -14,7 +14,7 @@ from algoprobe.core.run import RunFolder
 from algoprobe.core.statistics import mean_interval
 from algoprobe.training.config import AuxiliaryConfig, CurriculumConfig, Experiment, LoopsConfig, OptimiserConfig
 
-from .comparison import cells_of, chosen, finish, laptop_only, merge_seeds, train_rows
+from .comparison import cells_of, check_logs, chosen, finish, laptop_only, merge_seeds, train_rows
 from .registry import Preset, StudyOptions, preset, study
 from .search_fig2 import demo, paper
 
@@ -220,6 +220,7 @@ def summary(values: Sequence[float]) -> dict[str, Any]:
 def measured(jobs: Sequence[Job]) -> dict[str, Any]:
     """What one recipe's runs say, over their seeds."""
     folders, task = [job.folder for job in jobs], jobs[0].experiment.task
+    check_logs(jobs)
     trained = range(1, task.lookahead_max + 1)
     when = [solved(folder, trained) for folder in folders]
     cells = [cells_of(folder) for folder in folders]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int16
 
+from algoprobe.core.errors import outside
 from algoprobe.core.sizes import Sizes
 
 from .batch import Batch
@@ -30,15 +32,34 @@ class Cell:
         return self.distribution if self.value is None else f"{self.distribution} {self.axis} {self.value}"
 
 
+def cells_of_all(on: tuple[str, ...], standard: tuple[str, ...], cells_of: Callable[[str], list[Cell]]) -> list[Cell]:
+    """`cells_of` each distribution in `on`, each once; by default of the `standard` ones, of which some may lack rows.
+
+    Raises `UsageError` on one that is named and has no rows at the task's sizes.
+    """
+    found = {name: cells_of(name) for name in on or standard}
+    for name in on:
+        if not found[name]:
+            there = ", ".join(known for known in standard if cells_of(known))
+            raise outside("on", name, f"{there} (at these sizes there are no {name} rows)")
+    return [cell for cells in found.values() for cell in cells]
+
+
 @runtime_checkable
 class Task(Protocol):
     """A task built from its config."""
 
     name: str
     config: Any
+    """Beside its fields: `n`, the input size; `distribution`, what validation rows are of; `drawn_from`, the field that
+    decides it, in words; `test_rows`, the most test rows a cell has."""
     sizes: Sizes
     stage_axis: str
     """The axis that orders difficulty: curricula and validation go by it."""
+    ordered: bool
+    """Whether rows differ along `stage_axis`. They can where a curriculum has a single stage."""
+    counted: tuple[str, ...]
+    """The names of what `intermediate` returns."""
 
     def sample(self, split: str, seed: int, indices: np.ndarray) -> Batch:
         """The rows of a stream at `indices`: each a pure function of (config, split, seed, its index)."""
@@ -53,10 +74,16 @@ class Task(Protocol):
         """The same task at another input size, with this one's tokens and outputs, for test rows of other sizes."""
 
     def cells(self, on: tuple[str, ...] = ()) -> list[Cell]:
-        """The test cells of the named distributions (default: the task's standard ones)."""
+        """The test cells of the named distributions (default: the task's standard ones).
+
+        `UsageError` where a named one has no rows.
+        """
 
     def test(self, cell: Cell, rows: int) -> Batch:
-        """The first `rows` reserved test rows of `cell`; the same for every training config of the same size."""
+        """The first `rows` reserved test rows of `cell`; the same for every training config of the same size.
+
+        All that there are when a small cell has fewer.
+        """
 
     def grade(self, batch: Batch, answers: np.ndarray) -> np.ndarray:
         """Whether each row's answers (class ids, `[batch, read]`) are right; accepts every right answer."""

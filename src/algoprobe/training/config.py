@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from algoprobe.core.config import check_choices
-from algoprobe.core.errors import UsageError, outside
+from algoprobe.core.errors import UsageError, outside, unknown
 from algoprobe.models.config import TransformerConfig
+from algoprobe.tasks.hops.config import HopsConfig
 from algoprobe.tasks.search.config import SearchConfig
 
-TaskConfig = SearchConfig
+TaskConfig = SearchConfig | HopsConfig
 ModelConfig = TransformerConfig
 
 
@@ -216,15 +217,17 @@ class Experiment:
         if curriculum.on and task.stages() == 1:
             raise UsageError(
                 "train.curriculum.on: True is not possible; this task has no order of difficulty "
-                f"(task.distribution {getattr(self.task, 'distribution', '?')!r})"
+                f"({self.task.drawn_from})"
             )
         if curriculum.on and curriculum.start > task.stages():
             raise outside("train.curriculum.start", curriculum.start, f"1 to {task.stages()}, the task's difficulties")
         loss = self.train.loops.loss
         if loss != "last" and not self.looped:
             raise outside("train.loops.loss", loss, "'last' (the stack is applied once)")
-        if loss == "from-difficulty" and task.stages() == 1:
+        if loss == "from-difficulty" and not task.ordered:
             raise outside("train.loops.loss", loss, "'last', 'every' (this task has no order of difficulty)")
+        if self.train.auxiliary.on and self.train.auxiliary.target not in task.counted:
+            raise unknown("train.auxiliary.target", self.train.auxiliary.target, ["none", *task.counted])
         if self.train.auxiliary.on and not self.looped and self.model.layers == 1:
             raise UsageError(
                 f"train.auxiliary.target: {self.train.auxiliary.target!r} is not possible; a single block applied once "

@@ -130,9 +130,12 @@ def cells_at(task: Task, on: tuple[str, ...], values: Sequence[int]) -> list[Cel
     """The test cells of some distributions (none given: the standard ones) at some values of their axis (none: all)."""
     cells = task.cells(on)
     known = sorted({cell.value for cell in cells if cell.value is not None})
+    names = dict.fromkeys(cell.distribution for cell in cells)
     for value in values:
         if value not in known:
-            raise outside("at", value, ", ".join(map(str, known)) or f"none, since {', '.join(on)} has no such axis")
+            raise outside(
+                "at", value, ", ".join(map(str, known)) or f"none, since {', '.join(on or names)} has no such axis"
+            )
     return [cell for cell in cells if cell.value in values] if values else cells
 
 
@@ -151,11 +154,23 @@ def open_run(name: str | Path, device: str | None = None) -> TrainedRun:
 
 
 def is_scored(folder: RunFolder) -> bool:
-    """Whether the run has a readable evaluation."""
+    """Whether the run has a whole evaluation."""
     try:
-        return bool(folder.has("evaluation.json") and folder.read("evaluation.json").get("cells"))
+        kept = folder.read("evaluation.json") if folder.has("evaluation.json") else {}
     except AlgoprobeError:
         return False
+    parts = kept.get("cells"), kept.get("sweep", [])
+    return bool(parts[0]) and all(isinstance(cells, list) and all(map(is_cell, cells)) for cells in parts)
+
+
+def is_cell(value: Any) -> bool:
+    """Whether a JSON value has what others read of a cell that `evaluate_cell` made."""
+    numbers = ("accuracy", "low", "high", "chance", "shortcut", "rows", "loops")
+    return (
+        isinstance(value, dict)
+        and {"axis", "value", "distribution", "seeds"} <= value.keys()
+        and all(isinstance(value.get(name), int | float) for name in numbers)
+    )
 
 
 def score(folder: RunFolder) -> str:

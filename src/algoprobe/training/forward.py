@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -88,15 +90,37 @@ def answers(
 def answers_after(
     model: nn.Module, batch: Batch, arithmetic: Arithmetic, counts: Sequence[int | None], rows: int = 128
 ) -> np.ndarray:
-    """The answers after each number of loops in `counts`, `[counts, batch, read]`, all from one pass."""
+    """The answers after each number of loops in `counts`, `[counts, batch, read]`, all from one pass.
+
+    Each loop's logits are dropped when its answers are taken: memory does not grow with the number of loops.
+    """
     read = batch.targets.shape[1]
     found = np.empty((len(counts), len(batch), read), np.int64)
     parts = max(1, -(-len(batch) // rows))
-    several = len(counts) > 1
+    last = max(counts) if len(counts) > 1 else counts[0]
     with arithmetic.autocast():
         for piece in chunks(batch, model.sizes.align, parts, arithmetic.device):
-            most = max(counts) if several else counts[0]
-            logits = model(piece.tokens, piece.lengths, read=read, loops=most, every_loop=several)
-            logits = logits[[count - 1 for count in counts]] if several else logits[None]
-            found[:, piece.rows] = logits.argmax(-1).cpu().numpy()
+            with answered_on_the_way(model, read, [count for count in counts if count != last]) as answered:
+                logits = model(piece.tokens, piece.lengths, read=read, loops=last)
+            answered[last] = logits.argmax(-1)
+            for place, count in enumerate(counts):
+                found[place, piece.rows] = answered[count].cpu().numpy()
     return found
+
+
+@contextlib.contextmanager
+def answered_on_the_way(model: nn.Module, read: int, counts: Sequence[int]) -> Iterator[dict[int | None, Tensor]]:
+    """The answers after each number of loops in `counts`, filled in while `model` runs in the context."""
+    found: dict[int | None, Tensor] = {}
+    wanted, loop = set(counts), itertools.count(1)
+
+    def take(module: nn.Module, inputs: tuple, state: Tensor) -> None:
+        if (done := next(loop)) in wanted:
+            found[done] = model.read_out(state[:, state.shape[1] - read :]).argmax(-1)
+
+    handle = model.loop_out.register_forward_hook(take) if wanted else None
+    try:
+        yield found
+    finally:
+        if handle:
+            handle.remove()

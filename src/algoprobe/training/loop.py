@@ -31,6 +31,7 @@ from .evaluation import validate
 from .forward import Arithmetic
 from .interrupt import stop_requests
 from .load import read_experiment
+from .log import is_logged, is_validated
 from .objective import first_loops
 from .optimisers import build
 from .progress import Progress
@@ -38,7 +39,6 @@ from .schedule import draw_loops, learning_rate_factor, recommended_loops
 from .step import update
 from .window import Window
 
-LOG_EVERY = 10
 CARD_ROWS = 10_000
 
 
@@ -87,7 +87,7 @@ def train(
                 run.step += 1
                 end, examples, lines = run.step == config.steps, run.step * config.batch, []
 
-                if end or run.step % LOG_EVERY == 0:
+                if is_logged(config, run.step):
                     rate = (run.step - resumed_at) * config.batch / (time.monotonic() - started)
                     lines.append(
                         run.window.close()
@@ -104,7 +104,7 @@ def train(
                         raise AlgoprobeError(f"the loss is not finite at step {run.step}; lower train.optimiser.lr")
                 if look := curriculum.look(model, arithmetic, run.loops, run.step):
                     lines.append(look)
-                if end or examples // config.validate_every > (examples - config.batch) // config.validate_every:
+                if is_validated(config, run.step):
                     cells = validate(model, task, seeds.data, config.validate_rows, arithmetic, run.loops)
                     lines.append({"validation": cells})
 
@@ -170,7 +170,7 @@ class State:
         run = cls(experiment, folder, arithmetic, curriculum, model, auxiliary, optimisers, folder.record)
         if saved is not None:
             run.restore(saved)
-        if "card" not in run.record:
+        if not {"card", "leaks", "machine", "parameters"} <= run.record.keys():
             if saved is not None:
                 progress.say(f"{folder.file('record.json')} was lost and is made anew")
             run.record = {"command": command} | run.new_record()
@@ -204,7 +204,7 @@ class State:
         """Of a finished run, write again what was lost or damaged since."""
         try:
             load_weights(self.folder.file("model.safetensors"), self.model, digest(self.experiment))
-            whole = self.folder.record.get("status") == "finished"
+            whole = is_recorded(self.folder.record)
         except AlgoprobeError:
             self.model.load_state_dict(load_state(self.folder.file("state.pt"), digest(self.experiment))["model"])
             whole = False
@@ -259,6 +259,12 @@ class State:
         self.record |= {"status": status, "examples": examples, "stage": self.curriculum.stage, "loops": self.loops}
         self.record |= spent
         self.folder.write("record.json", self.record)
+
+
+def is_recorded(record: dict[str, Any]) -> bool:
+    """Whether `record` is the whole one of a finished run."""
+    there = {"machine", "parameters", "examples", "loops", "cpu_seconds", "card", "leaks"}
+    return record.get("status") == "finished" and there <= record.keys()
 
 
 def prepare(folder: RunFolder, experiment: Experiment, preset: str, scale: str) -> None:

@@ -18,7 +18,7 @@ from algoprobe.core.run import RunFolder
 from .config import Experiment
 from .evaluation import is_scored
 from .interrupt import stop_requests
-from .loop import prepare
+from .loop import is_recorded, prepare
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether it is trained and scored."""
-        return self.folder.record.get("status") == "finished" and is_scored(self.folder)
+        """Whether it is trained and scored, and all that others read of it is there; going on makes what is not."""
+        return is_recorded(self.folder.record) and self.folder.has("model.safetensors") and is_scored(self.folder)
 
 
 def start(job: Job) -> subprocess.Popen:

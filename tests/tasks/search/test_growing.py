@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from algoprobe.core.errors import UsageError
 from algoprobe.tasks.search import SearchConfig, SearchTask
+from algoprobe.tasks.search.leaks import _lists, _sorted_lists
 from algoprobe.tasks.search.reserve import reserved
 
 ROWS = np.arange(300)
@@ -68,3 +71,18 @@ def test_test_rows_do_not_care_and_stay_reserved():
 def test_impossible_sizes_are_named(fields, message):
     with pytest.raises(UsageError, match=message):
         config(**fields)
+
+
+def test_leaks_and_card_of_smaller_training_graphs():
+    """Training rows narrower than test rows are compared with them all the same, and a copied one is found."""
+    task = SearchTask(config(n=41, ids=None, most=7, lookahead=3))
+    found, card = task.leaks(0, 500), task.card(0, 100)
+    assert found["training_rows"] == 500 and found["equal"] == found["equal_up_to_edge_order"] == 0
+    assert max(map(int, card["histograms"]["vertices"])) == 7
+
+    test = task.test(task.cells()[0], 20).source
+    small = test[test.edge_count <= 7]
+    narrow = replace(small, edges=np.ascontiguousarray(small.edges[:, :7]))
+    assert 0 < len(small) < 20 and _lists(narrow).dtype != _lists(test).dtype
+    assert np.isin(_lists(narrow, 12), _lists(test, 12)).all()
+    assert np.isin(_sorted_lists(narrow, 12), _sorted_lists(test, 12)).all()

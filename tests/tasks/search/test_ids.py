@@ -119,6 +119,18 @@ def test_the_same_task_at_another_size() -> None:
             made.at_size(n)
 
 
+def test_the_smallest_size_is_that_of_the_training_rows() -> None:
+    """The message names `n`, which was asked for, and not a field of the run."""
+    for share, least in ((0.0, 14), (0.2, 17)):
+        task = SearchTask(SearchConfig(n=41, naive_share=share, test_rows=20))
+        assert task.at_size(least).config.n == least
+        with pytest.raises(UsageError, match=f"^n: {least - 1} is not possible; allowed: {least} to 43"):
+            task.at_size(least - 1)
+    with pytest.raises(UsageError, match=r"on: 'naive' is not possible; allowed: balanced \(at these sizes"):
+        SearchTask(SearchConfig(n=14, test_rows=20)).cells(("balanced", "naive"))
+    assert SearchTask(SearchConfig(n=41)).counted == ("steps_to_goal",)
+
+
 @pytest.mark.parametrize("ids", [19, 1001, 0, -1])
 def test_impossible_ids_are_named(ids: int) -> None:
     with pytest.raises(UsageError, match=rf"task\.ids: {ids} is not possible; allowed: 20 to 1000"):

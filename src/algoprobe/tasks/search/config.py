@@ -10,7 +10,7 @@ from algoprobe.core.config import check_choices, digest
 from algoprobe.core.errors import outside
 
 DISTRIBUTIONS = ("naive", "star", "balanced")
-LEAST_N, MOST_N = 14, 1000
+LEAST_N, LEAST_NAIVE_N, MOST_N = 14, 17, 1000
 MOST_IDS, MOST_GOALS = 1000, 1000
 SMALLEST = 12
 """Vertices of the graphs that a growing curriculum begins with."""
@@ -65,8 +65,7 @@ class SearchConfig:
                 self.lookahead,
                 f"1 to {self.lookahead_limit} at n = {self.n} (half of its {self.vertices} vertices less one)",
             )
-        naive = self.distribution == "naive" or self.naive_share > 0.0
-        least = max(4 if naive else 3, 2 * self.lookahead_max + 1)
+        least = max(4 if self.draws_naive else 3, 2 * self.lookahead_max + 1)
         if self.most is not None and not least <= self.most <= self.vertices:
             raise outside(
                 "task.most",
@@ -78,8 +77,10 @@ class SearchConfig:
             raise outside("task.grow", self.grow, "2.5 to 1000 (a lookahead of c needs 2c+1 vertices)")
         if not 0.0 <= self.naive_share <= 1.0:
             raise outside("task.naive_share", self.naive_share, "0 to 1")
-        if self.n < 17 and (self.distribution == "naive" or self.naive_share > 0.0):
-            raise outside("task.n", self.n, "17 and more with the naive distribution (it draws 3 to V-1 vertices)")
+        if self.n < LEAST_NAIVE_N and self.draws_naive:
+            raise outside(
+                "task.n", self.n, f"{LEAST_NAIVE_N} and more with the naive distribution (it draws 3 to V-1 vertices)"
+            )
         if self.ids is not None and not self.vertices <= self.ids <= MOST_IDS:
             raise outside(
                 "task.ids", self.ids, f"{self.vertices} to {MOST_IDS} (a graph has up to {self.vertices} vertices)"
@@ -90,6 +91,11 @@ class SearchConfig:
             raise outside("task.along_path", self.along_path, "0 to 1")
         if not 1 <= self.test_rows <= 1_000_000:
             raise outside("task.test_rows", self.test_rows, "1 to 1000000")
+
+    @property
+    def draws_naive(self) -> bool:
+        """Whether any training row is naive."""
+        return self.distribution == "naive" or self.naive_share > 0.0
 
     @property
     def vertices(self) -> int:
@@ -118,6 +124,12 @@ class SearchConfig:
         if self.grow is None or stage >= self.lookahead_max:
             return self.most
         return min(self.most or self.vertices, max(SMALLEST, math.ceil(self.grow * stage)))
+
+    @property
+    def drawn_from(self) -> str:
+        """The field that says what training rows are drawn from, and its value."""
+        easiest = self.distribution != "naive" and self.lookahead_max == 1
+        return f"task.distribution {self.distribution!r}" + (", lookahead 1 at most" * easiest)
 
     @property
     def train_digest(self) -> str:

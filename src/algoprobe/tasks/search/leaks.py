@@ -34,9 +34,10 @@ def leaks(task: SearchTask, seed: int, rows: int) -> dict[str, Any]:
     began = time.perf_counter()
     shapes = certificates(train)
     spent = time.perf_counter() - began
-    ordered, order_of = _lists(train), _lists(test)
-    exact = np.isin(ordered, order_of)
-    same = np.isin(_sorted_lists(train), _sorted_lists(test))
+    # Training graphs may be smaller than test graphs (`most`); as items both are as wide as the larger.
+    V = config.vertices
+    exact = np.isin(_lists(train, V), _lists(test, V))
+    same = np.isin(_sorted_lists(train, V), _sorted_lists(test, V))
     renamed = np.isin(shapes, test_shapes)
     return {
         "config": config.train_digest,
@@ -61,10 +62,11 @@ def _join(parts: list[Graphs]) -> Graphs:
     return replace(parts[0], **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
-def _codes(graphs: Graphs) -> np.ndarray:
+def _codes(graphs: Graphs, most: int = 0) -> np.ndarray:
+    """A number from 1 for each edge, in row order, then 0 to at least `most` columns."""
     codes = graphs.edges[..., 0].astype(np.int32) * (graphs.vertices + 1) + graphs.edges[..., 1]
     codes[np.arange(codes.shape[1]) >= graphs.edge_count[:, None]] = 0
-    return codes
+    return np.pad(codes, ((0, 0), (0, max(0, most - codes.shape[1]))))
 
 
 def _as_items(codes: np.ndarray, graphs: Graphs) -> np.ndarray:
@@ -72,14 +74,14 @@ def _as_items(codes: np.ndarray, graphs: Graphs) -> np.ndarray:
     return table.view(np.dtype((np.void, table.shape[1] * 4)))[:, 0]
 
 
-def _lists(graphs: Graphs) -> np.ndarray:
+def _lists(graphs: Graphs, most: int = 0) -> np.ndarray:
     """Each row as one comparable item: start, goal and edges in order. Uses none of the sampler's hashes."""
-    return _as_items(_codes(graphs), graphs)
+    return _as_items(_codes(graphs, most), graphs)
 
 
-def _sorted_lists(graphs: Graphs) -> np.ndarray:
+def _sorted_lists(graphs: Graphs, most: int = 0) -> np.ndarray:
     """The same with the edges sorted."""
-    return _as_items(np.sort(_codes(graphs), axis=1), graphs)
+    return _as_items(np.sort(_codes(graphs, most), axis=1), graphs)
 
 
 def _by_vertices(graphs: Graphs, hit: np.ndarray) -> dict[str, list[int]]:

@@ -13,9 +13,9 @@ from algoprobe.core.errors import UsageError, outside, unknown
 from algoprobe.core.stream import SPLITS, Stream
 from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.openable import Pair
-from algoprobe.tasks.task import Cell
+from algoprobe.tasks.task import Cell, cells_of_all
 
-from .config import LEAST_N, MOST_N, SearchConfig
+from .config import LEAST_N, LEAST_NAIVE_N, MOST_N, SearchConfig
 from .encoding import encode, sizes
 from .graphs import Graphs
 from .reserve import cell_graphs, cells_of, reserved
@@ -34,6 +34,7 @@ class SearchTask:
 
     name = "search"
     stage_axis = "lookahead"
+    counted = ("steps_to_goal",)
 
     def __init__(self, config: SearchConfig):
         self.config = config
@@ -105,6 +106,11 @@ class SearchTask:
         """A curriculum walks through the lookaheads; the naive distribution has no such order."""
         return 1 if self.config.distribution == "naive" else self.config.lookahead_max
 
+    @property
+    def ordered(self) -> bool:
+        """Whether rows differ in lookahead."""
+        return self.stages() > 1
+
     def at_stage(self, stage: int) -> SearchTask:
         """The task with lookahead at most `stage`. It has a stream of its own and the same reserved rows."""
         if not 1 <= stage <= self.stages():
@@ -117,18 +123,19 @@ class SearchTask:
     def at_size(self, n: int) -> SearchTask:
         """The task at input size `n` with the same ids, so that a model of this task can read and answer its rows."""
         ids = self.config.largest_id
+        least = LEAST_NAIVE_N if self.config.draws_naive else LEAST_N
         most = min(MOST_N, 3 * ids + 7)
-        if not LEAST_N <= n <= most:
+        if not least <= n <= most:
             raise outside(
                 "n",
                 n,
-                f"{LEAST_N} to {most} (the vertex ids are 1 to {ids}; train with more task.ids for larger graphs)",
+                f"{least} to {most} (the vertex ids are 1 to {ids}; train with more task.ids for larger graphs)",
             )
         return SearchTask(dataclasses.replace(self.config, n=n, ids=ids, lookahead=None, most=None, grow=None))
 
     def cells(self, on: tuple[str, ...] = ()) -> list[Cell]:
         """Test cells of the named distributions; by default each balanced lookahead and the naive cell."""
-        return [cell for name in on or ("balanced", "naive") for cell in cells_of(name, self.config)]
+        return cells_of_all(on, ("balanced", "naive"), lambda name: cells_of(name, self.config))
 
     def test(self, cell: Cell, rows: int) -> Batch:
         """The first `rows` reserved rows of `cell`; the same for every training config of the same n and ids."""

@@ -1,0 +1,77 @@
+"""When a run logs what, and reading all of it back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from algoprobe.core.errors import AlgoprobeError
+from algoprobe.core.run import RunFolder
+
+from .config import Experiment, TrainConfig
+
+LOG_EVERY = 10
+"""Steps between two lines of losses."""
+
+
+def is_logged(config: TrainConfig, step: int) -> bool:
+    """Whether the losses are logged after `step` steps."""
+    return step == config.steps or step % LOG_EVERY == 0
+
+
+def is_validated(config: TrainConfig, step: int) -> bool:
+    """Whether held-out rows are answered after `step` steps."""
+    examples = step * config.batch
+    crossed = examples // config.validate_every > (examples - config.batch) // config.validate_every
+    return step == config.steps or crossed
+
+
+def whole_log(experiment: Experiment, folder: RunFolder) -> list[dict[str, Any]]:
+    """All that a finished run logged.
+
+    Raises `AlgoprobeError` when a line is lost or damaged: whoever asks when something was learned, or on which rows a
+    run was trained, must not take a gap for an answer.
+    """
+    lines = folder.metrics
+    problem = next((text for line in lines if (text := damage(experiment, line))), None) or gap(experiment, lines)
+    if problem:
+        raise AlgoprobeError(
+            f"{folder.file('metrics.jsonl')} {problem}; delete {folder.path}, and the same command trains it again"
+        )
+    return lines
+
+
+def damage(experiment: Experiment, line: dict[str, Any]) -> str | None:
+    """What is wrong with a line of the log, in words, if anything is."""
+    step, most = line.get("step"), experiment.train.steps
+    if type(step) is not int or not 1 <= step <= most or line.get("examples") != step * experiment.train.batch:
+        return f"is damaged: a line has step {step!r} and {line.get('examples')!r} examples"
+    for name, kinds in {"loops": int, "next_stage": int, "cpu_seconds": (int, float)}.items():
+        if name in line and not (isinstance(line[name], kinds) and line[name] >= 0):
+            return f"is damaged: {name} is {line[name]!r} at step {step}"
+    cells = line.get("validation", [])
+    numbers = isinstance(cells, list) and all(
+        isinstance(cell, dict) and isinstance(cell.get("value"), int) and isinstance(cell.get("accuracy"), int | float)
+        for cell in cells
+    )
+    return None if numbers else f"is damaged: the validation at step {step} is none"
+
+
+def gap(experiment: Experiment, lines: list[dict[str, Any]]) -> str | None:
+    """Which line a log lacks, in words, if any."""
+    config = experiment.train
+    found = {name: {line["step"] for line in lines if name in line} for name in ("loss", "loops", "validation")}
+    for step in range(1, config.steps + 1):
+        if is_logged(config, step) and not (step in found["loss"] and step in found["loops"]):
+            return f"has lost the line of step {step}"
+        if is_validated(config, step) and step not in found["validation"]:
+            return f"has lost the validation at step {step}"
+    if config.curriculum.on:
+        stage, last = config.curriculum.start, experiment.task.build().stages()
+        moves = {line["step"]: line["next_stage"] for line in lines if "next_stage" in line}
+        for step in range(config.curriculum.every, config.steps + 1, config.curriculum.every):
+            if stage == last:
+                break
+            if moves.get(step) not in (stage, stage + 1):
+                return f"has lost the curriculum's look at step {step}"
+            stage = moves[step]
+    return None
