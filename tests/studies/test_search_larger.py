@@ -125,6 +125,8 @@ def test_toy_cost(tmp_path, monkeypatch):
     found = study.search_cost(StudyOptions(out=tmp_path, json=True))
     assert found["rows"][0]["examples"]["mean"] == 320 and found["slopes"]["examples"] == pytest.approx(0)
     assert found["slopes"]["operations"] == pytest.approx(1)
+    monkeypatch.setattr(study, "solved", lambda folder, lookaheads: (320, 0.0))
+    assert set(study.search_cost(StudyOptions(out=tmp_path, json=True))["slopes"]) == {"examples", "operations"}
     assert (tmp_path / "search-cost" / "operations.png").exists()
 
 

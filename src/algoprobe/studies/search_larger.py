@@ -323,7 +323,8 @@ def search_cost(options: StudyOptions) -> dict[str, Any]:
     slopes = {
         key: slope([row["vertices"] for row in done], [row[key]["mean"] for row in done])
         for key in ("examples", "cpu_seconds", "operations")
-        if len(done) > 1
+        # A run that is solved before its first line of losses has no seconds.
+        if len(done) > 1 and all(row[key]["mean"] > 0 for row in done)
     }
     results = {"study": "search-cost", "scale": "laptop", "seeds": options.seeds, "rows": found, "slopes": slopes}
     results |= about(jobs)
