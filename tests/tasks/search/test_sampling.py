@@ -143,7 +143,7 @@ def test_tiny_sizes() -> None:
                 continue
             task = SearchTask(SearchConfig(n=n, distribution=distribution, test_rows=2))
             assert len(task.sample("train", 0, np.arange(200))) == 200
-            for cell in task.cells(("balanced", "naive", "star")):
+            for cell in task.cells(("balanced", "star")) + cells_of("naive", task.config):
                 assert len(task.test(cell, 2)) == 2
 
 
