@@ -13,6 +13,8 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from .errors import UsageError, unknown
+
 SPLITS = ("train", "validation", "test", "card", "example")
 
 
@@ -40,3 +42,11 @@ def derived_seed(*parts: object) -> int:
     """A 63-bit seed that is a pure function of `parts`; for generators outside the kernels (initialisation, loops)."""
     text = json.dumps([str(part) for part in parts])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def check_split(split: str) -> None:
+    """Raise `UsageError` where `split` names no stream: an unknown one, and `test`, whose cells have one each."""
+    if split == "test":
+        raise UsageError("split: 'test' has no single stream; ask test(cell, rows) for the rows of a cell.")
+    if split not in SPLITS:
+        raise unknown("split", split, [name for name in SPLITS if name != "test"])

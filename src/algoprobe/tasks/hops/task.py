@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int16
 
-from algoprobe.core.errors import UsageError, outside, unknown
-from algoprobe.core.stream import SPLITS, Stream
+from algoprobe.core.errors import outside
+from algoprobe.core.stream import Stream, check_split
 from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.openable import Pair
 from algoprobe.tasks.task import Cell, cells_of_all
@@ -46,10 +46,7 @@ class HopsTask:
 
     def chains(self, split: str, seed: int, indices: Int[np.ndarray, "batch"]) -> Chains:
         """The chains of a stream at `indices`; the layout does not matter."""
-        if split == "test":
-            raise UsageError("split: 'test' has no single stream; ask test(cell, rows) for the rows of a cell.")
-        if split not in SPLITS:
-            raise unknown("split", split, [name for name in SPLITS if name != "test"])
+        check_split(split)
         config = self.config
         key = Stream(self.name, config.train_digest, split, seed).key
         if split == "validation":

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int16
 
-from algoprobe.core.errors import UsageError, outside, unknown
-from algoprobe.core.stream import SPLITS, Stream
+from algoprobe.core.errors import UsageError, outside
+from algoprobe.core.stream import Stream, check_split
 from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.openable import Pair
 from algoprobe.tasks.task import Cell, cells_of_all
@@ -55,10 +55,7 @@ class SearchTask:
 
     def graphs(self, split: str, seed: int, indices: Int[np.ndarray, "batch"]) -> Graphs:
         """The graphs of a stream at `indices`; the encoding does not matter."""
-        if split == "test":
-            raise UsageError("split: 'test' has no single stream; ask test(cell, rows) for the rows of a cell.")
-        if split not in SPLITS:
-            raise unknown("split", split, [name for name in SPLITS if name != "test"])
+        check_split(split)
         config = self.config
         key = Stream(self.name, config.train_digest, split, seed).key
         if config.goals == 1 and config.along_path == 0.0:
