@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from algoprobe.core.errors import UsageError
 from algoprobe.core.sizes import Sizes
 from algoprobe.models.config import TransformerConfig
+from algoprobe.models.parts.attention import Geometry
 from algoprobe.probes.record import record
 
 from .test_transformer import PLAIN, SMALL, VARIANTS, randomised, rows
@@ -59,7 +60,7 @@ def states_by_hand(model, tokens: torch.Tensor, loops: int) -> list[torch.Tensor
             x = {"residual": kept, "embedding": kept + channel, "reset": channel}[config.recurrence]
             x = embedded + x if config.inject else x
         for block in model.blocks:
-            x = block(x, None, x.shape[1])
+            x = block(x, Geometry(None), x.shape[1])
         states.append(x)
     return states
 
@@ -124,7 +125,7 @@ def test_the_residual_recurrence_is_to_the_bit_what_it_was():
                 x = model.outer_norm(x)
                 x = embedded + x if config.inject else x
             for index, block in enumerate(model.blocks):
-                x = block(x, None, 2 if (loop, index) == (2, 1) else 10)
+                x = block(x, Geometry(None), 2 if (loop, index) == (2, 1) else 10)
         logits = model.unembed(model.final_norm(x))
         assert torch.equal(model(tokens, lengths, read=2, loops=3), logits)
 

@@ -14,6 +14,7 @@ from algoprobe.core.config import digest
 from algoprobe.core.errors import UsageError
 from algoprobe.core.run import RunFolder
 from algoprobe.models.config import TransformerConfig
+from algoprobe.models.parts.attention import Geometry
 from algoprobe.studies.registry import PRESETS, load
 from algoprobe.tasks.batch import FAR, IGNORE
 from algoprobe.training.auxiliary import Auxiliary
@@ -61,7 +62,7 @@ def by_hand(model, auxiliary, batch, steps, growth: str) -> torch.Tensor:
         if r > 0:
             x = embedded + model.outer_norm(x)
         for block in model.blocks:
-            x = block(x, mask, columns, None)
+            x = block(x, Geometry(mask), columns)
             if config.loops == 1:
                 states.append(x)
         if config.loops > 1:

@@ -31,20 +31,27 @@ class TransformerConfig:
     """How the fields of one token (the ends of a packed edge) share the embedding: added, or half the width each."""
     embedding_scale: float = 1.0
     """Standard deviation of learned embeddings at the start."""
-    position: Literal["one-hot", "learned", "rotary", "none"] = "none"
-    """`one-hot` is concatenated to the token's channels; `learned` is added; `rotary` turns queries and keys."""
+    position: Literal["one-hot", "learned", "rotary", "relative", "none"] = "none"
+    """`one-hot` is concatenated to the token's channels; `learned` is added; `rotary` turns queries and keys;
+    `relative` adds to each score of a head a learned number for the distance of its columns."""
+    relative_clip: int = 2
+    """Largest distance with a number of its own; longer ones share it (relative)."""
     causal: bool = False
     """Whether a column attends to earlier columns only."""
     norm: Literal["layer", "rms", "none"] = "layer"
     """LayerNorm or RMSNorm before each sub-layer, and before the output; `none` is for models built by hand."""
     feedforward: float = 4.0
     """Width of the feed-forward layer, in model widths."""
-    activation: Literal["relu", "gelu"] = "relu"
-    """Non-linearity of the feed-forward layer."""
+    activation: Literal["relu", "gelu", "gelu-tanh"] = "relu"
+    """Non-linearity of the feed-forward layer; `gelu-tanh` is GPT-2's approximation."""
     bias: bool = True
     """Biases in the attention projections."""
     zero_init: bool = False
     """Start attention output and second feed-forward matrices at zero, so that each block begins as the identity."""
+    prelude: int = 0
+    """Further blocks applied once before the loop; what they leave is what the loop starts from and is injected."""
+    coda: int = 0
+    """Further blocks applied once after the last loop. The embedding channel and lenses read states without them."""
     loops: int = 1
     """How many times the stack is applied (R), unless the training or the caller says otherwise."""
     inject: bool = False
@@ -56,6 +63,8 @@ class TransformerConfig:
     mean of the token embeddings under its logits. `reset`: the channel alone, beside the input that is added again."""
     channel_scale: float = 0.5
     """What the embedding channel, at root mean square 1, is multiplied by (embedding, reset)."""
+    channel_learned: bool = False
+    """Whether that factor is learned, one number for each model channel, from `channel_scale` on."""
     output: Literal["tied", "linear"] = "linear"
     """`tied`: logits are products with the token embedding, or with the names after a matrix of their own. `linear`:
     an output matrix of its own."""
@@ -66,14 +75,19 @@ class TransformerConfig:
         for name, most in (("layers", 1000), ("heads", 1000), ("width", 65536), ("loops", 1000)):
             if not 1 <= getattr(self, name) <= most:
                 raise outside(f"model.{name}", getattr(self, name), f"1 to {most}")
-        if not 0 <= self.spare <= 65536:
-            raise outside("model.spare", self.spare, "0 to 65536")
+        for name, most in (("spare", 65536), ("prelude", 1000), ("coda", 1000), ("relative_clip", 65536)):
+            if not 0 <= getattr(self, name) <= most:
+                raise outside(f"model.{name}", getattr(self, name), f"0 to {most}")
         if not 0 < self.feedforward <= 64:
             raise outside("model.feedforward", self.feedforward, "more than 0, at most 64")
         if not 0 <= self.embedding_scale < math.inf:
             raise outside("model.embedding_scale", self.embedding_scale, "a number from 0")
         if not 0 < self.channel_scale < math.inf:
             raise outside("model.channel_scale", self.channel_scale, "a number above 0")
+        if self.channel_learned and self.recurrence == "residual":
+            raise outside(
+                "model.channel_learned", True, "False with model.recurrence 'residual', which has no embedding channel"
+            )
         if self.recurrence == "reset" and not self.inject:
             raise outside(
                 "model.inject", self.inject, "True with model.recurrence 'reset', which starts from the input"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from algoprobe.core.sizes import Sizes
 from algoprobe.core.stream import derived_seed
 
 from .config import TransformerConfig
-from .parts.attention import Path, attention_mask, rotation_table
+from .parts.attention import Geometry, Path, attention_mask, distances, rotation_table
 from .parts.block import Block
 from .parts.channel import EmbeddingChannel
 from .parts.embedding import Embedding
@@ -18,11 +20,28 @@ from .parts.norms import make_norm
 from .parts.taps import Tap
 
 
-class Transformer(nn.Module):
-    """h₁ = stack(e); hᵣ = stack(e + S(hᵣ₋₁)) for r = 2..R; logits = output(norm(h_R)).
+@dataclass(frozen=True)
+class Loops:
+    """A batch between two loops."""
 
-    e is the embedded input; without injection it enters only at r = 1. With R = 1 this is an ordinary transformer.
-    S is what the state hands on to the next loop, by `recurrence`:
+    x: Float[Tensor, "batch _ width"]
+    """h after `done` loops; before the first one e."""
+    embedded: Float[Tensor, "batch columns width"]
+    """e: what is injected."""
+    geometry: Geometry
+    done: int = 0
+
+    def of_rows(self, kept: Tensor) -> Loops:
+        """Some rows of the batch alone; the others are not computed any more."""
+        return replace(self, x=self.x[kept], embedded=self.embedded[kept], geometry=self.geometry.of_rows(kept))
+
+
+class Transformer(nn.Module):
+    """h₁ = stack(e); hᵣ = stack(e + S(hᵣ₋₁)) for r = 2..R; logits = output(norm(coda(h_R))).
+
+    e is what the prelude makes of the embedded input; without injection it enters only at r = 1. Prelude and coda have
+    no blocks unless asked for. With R = 1 this is an ordinary transformer. S is what the state hands on to the next
+    loop, by `recurrence`:
 
         residual    S(h) = N(h)
         embedding   S(h) = N(h) + c(h)
@@ -37,7 +56,10 @@ class Transformer(nn.Module):
         self.config, self.sizes = config, sizes
         width = config.model_width(sizes)
         self.embed = Embedding(config, sizes)
-        self.blocks = nn.ModuleList(Block(config, width) for _ in range(config.layers))
+        self.prelude, self.blocks, self.coda = (
+            nn.ModuleList(Block(config, width) for _ in range(count))
+            for count in (config.prelude, config.layers, config.coda)
+        )
         self.outer_norm = make_norm(config, width) if config.outer_norm else nn.Identity()
         self.final_norm = make_norm(config, width)
         if config.output == "linear":
@@ -60,7 +82,7 @@ class Transformer(nn.Module):
 
     def use_attention(self, path: Path) -> Transformer:
         """Choose the attention path of every block."""
-        for block in self.blocks:
+        for block in (*self.prelude, *self.blocks, *self.coda):
             block.attn.path = path
         return self
 
@@ -80,25 +102,50 @@ class Transformer(nn.Module):
         columns = tokens.shape[1]
         read = columns if read is None else read
         loops = self.config.loops if loops is None else loops
-        embedded = self.embed(tokens, self.blocks[0].attn.query.weight.dtype)
-        align = self.sizes.align
-        mask = attention_mask(lengths, columns, align, self.config.causal, columns)
-        rotation = None
-        if self.config.position == "rotary":
-            position = self.embed.positions(columns, tokens.device)
-            rotation = (self.cos[position], self.sin[position])
-        x, states = embedded, []
+        state, found = self.begin(tokens, lengths), []
         for loop in range(loops):
-            x = self.loop_in(self.enter_loop(x, embedded) if loop > 0 else x)
-            for index, block in enumerate(self.blocks):
-                last = loop == loops - 1 and index == len(self.blocks) - 1
-                rows = read if last else columns
-                block_mask = mask[:, :, -rows:] if mask is not None and mask.shape[2] > 1 else mask
-                x = block(x, block_mask, rows, rotation)
-            x = self.loop_out(x)
+            state = self.advance(state, None if loop < loops - 1 or self.coda else read)
             if every_loop:
-                states.append(x[:, x.shape[1] - read :])
-        return self.read_out(torch.stack(states) if every_loop else x)
+                found.append(self.answer(state, read) if self.coda else state.x[:, -read:])
+        if not every_loop:
+            return self.answer(state, read)
+        return torch.stack(found) if self.coda else self.read_out(torch.stack(found))
+
+    def begin(self, tokens: Int[Tensor, "batch columns fields"], lengths: Int[Tensor, "batch"]) -> Loops:
+        """The batch before the first loop: embedded, and the prelude applied."""
+        columns = tokens.shape[1]
+        x = self.embed(tokens, self.blocks[0].attn.query.weight.dtype)
+        geometry = self.geometry(lengths, columns)
+        for block in self.prelude:
+            x = block(x, geometry, columns)
+        return Loops(x, x, geometry)
+
+    def geometry(self, lengths: Int[Tensor, "batch"], columns: int) -> Geometry:
+        """Who reads whom in a batch of `columns` columns."""
+        config, device, rotation, distance = self.config, lengths.device, None, None
+        mask = attention_mask(lengths, columns, self.sizes.align, config.causal, columns)
+        if config.position == "rotary":
+            position = self.embed.positions(columns, device)
+            rotation = (self.cos[position], self.sin[position])
+        elif config.position == "relative":
+            distance = distances(columns, config.relative_clip, config.causal, device)
+        return Geometry(mask, rotation, distance)
+
+    def advance(self, state: Loops, rows: int | None = None) -> Loops:
+        """One more loop; with `rows` its last block computes the last `rows` columns alone, and no loop can follow."""
+        x, columns = state.x, state.embedded.shape[1]
+        x = self.loop_in(self.enter_loop(x, state.embedded) if state.done else x)
+        for index, block in enumerate(self.blocks):
+            last = rows is not None and index == len(self.blocks) - 1
+            x = block(x, state.geometry, rows if last else columns)
+        return replace(state, x=self.loop_out(x), done=state.done + 1)
+
+    def answer(self, state: Loops, read: int) -> Float[Tensor, "batch read outputs"]:
+        """Logits at the last `read` columns of a batch that has looped."""
+        x, columns = state.x, state.embedded.shape[1]
+        for index, block in enumerate(self.coda):
+            x = block(x, state.geometry, read if index == len(self.coda) - 1 else columns)
+        return self.read_out(x[:, -read:])
 
     def enter_loop(
         self, state: Float[Tensor, "batch columns width"], embedded: Float[Tensor, "... columns width"]

@@ -119,7 +119,7 @@ def task_at(run: TrainedRun, n: int | None) -> Task:
     if n is None or n == run.task.config.n:
         return run.task
     task, position = run.task.at_size(n), run.experiment.model.position
-    if position != "none" and task.sizes.length > run.task.sizes.length:
+    if position not in ("none", "relative") and task.sizes.length > run.task.sizes.length:
         raise outside(
             "n", n, f"at most {run.task.config.n}, the size of training (model.position {position!r} ends there)"
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -95,32 +93,16 @@ def answers_after(
     Each loop's logits are dropped when its answers are taken: memory does not grow with the number of loops.
     """
     read = batch.targets.shape[1]
+    wanted = [model.config.loops if count is None else count for count in counts]
     found = np.empty((len(counts), len(batch), read), np.int64)
-    parts = max(1, -(-len(batch) // rows))
-    last = max(counts) if len(counts) > 1 else counts[0]
+    parts, last = max(1, -(-len(batch) // rows)), max(wanted)
     with arithmetic.autocast():
         for piece in chunks(batch, model.sizes.align, parts, arithmetic.device):
-            with answered_on_the_way(model, read, [count for count in counts if count != last]) as answered:
-                logits = model(piece.tokens, piece.lengths, read=read, loops=last)
-            answered[last] = logits.argmax(-1)
-            for place, count in enumerate(counts):
-                found[place, piece.rows] = answered[count].cpu().numpy()
+            state = model.begin(piece.tokens, piece.lengths)
+            for loop in range(1, last + 1):
+                state = model.advance(state, None if loop < last or model.coda else read)
+                if loop in wanted:
+                    answer = model.answer(state, read).argmax(-1).cpu().numpy()
+                    for place in (place for place, count in enumerate(wanted) if count == loop):
+                        found[place, piece.rows] = answer
     return found
-
-
-@contextlib.contextmanager
-def answered_on_the_way(model: nn.Module, read: int, counts: Sequence[int]) -> Iterator[dict[int | None, Tensor]]:
-    """The answers after each number of loops in `counts`, filled in while `model` runs in the context."""
-    found: dict[int | None, Tensor] = {}
-    wanted, loop = set(counts), itertools.count(1)
-
-    def take(module: nn.Module, inputs: tuple, state: Tensor) -> None:
-        if (done := next(loop)) in wanted:
-            found[done] = model.read_out(state[:, state.shape[1] - read :]).argmax(-1)
-
-    handle = model.loop_out.register_forward_hook(take) if wanted else None
-    try:
-        yield found
-    finally:
-        if handle:
-            handle.remove()

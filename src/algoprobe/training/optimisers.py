@@ -10,6 +10,8 @@ from torch.optim import Optimizer
 
 from .config import OptimiserConfig
 
+STACKS = ("prelude", "blocks", "coda")
+"""Whose matrices Muon updates."""
 FIRST_BETAS = {"adamw": (0.9, 0.98), "muon": (0.95, 0.98), "sign-momentum": (0.965, 0.99), "sophia-g": (0.965, 0.99)}
 
 
@@ -104,16 +106,21 @@ def build(config: OptimiserConfig, model: nn.Module, auxiliary: nn.Module | None
         return [SophiaG(params.values(), config.lr, betas, config.rho, config.weight_decay)]
 
     def adamw(named: dict[str, Tensor], lr: float, betas: tuple[float, float]) -> Optimizer:
-        matrices = [p for p in named.values() if p.ndim >= 2]
-        vectors = [p for p in named.values() if p.ndim < 2]
+        matrices = [p for name, p in named.items() if is_matrix(name, p)]
+        vectors = [p for name, p in named.items() if not is_matrix(name, p)]
         groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
         return torch.optim.AdamW(groups, lr=lr, betas=betas, foreach=True)
 
     if config.name == "adamw":
         return [adamw(params, config.lr, betas)]
-    inside = {name: p for name, p in params.items() if p.ndim == 2 and ".blocks." in f".{name}"}
+    inside = {name: p for name, p in params.items() if is_matrix(name, p) and name.split(".")[0] in STACKS}
     rest = {name: p for name, p in params.items() if name not in inside}
     muon = torch.optim.Muon(
         inside.values(), lr=config.lr, weight_decay=config.weight_decay, momentum=betas[0], adjust_lr_fn="original"
     )
     return [muon, adamw(rest, config.lr_other, FIRST_BETAS["adamw"])]
+
+
+def is_matrix(name: str, p: Tensor) -> bool:
+    """Whether a parameter is a matrix, and no table of numbers such as those of relative positions."""
+    return p.ndim == 2 and name.endswith("weight")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..config import TransformerConfig
 from .taps import Tap
 
 Path = Literal["fused", "explicit"]
@@ -35,30 +37,58 @@ def attention_mask(
     return mask
 
 
+@dataclass(frozen=True)
+class Geometry:
+    """What attention knows of columns beside what they hold; the same for every block and loop."""
+
+    mask: Bool[Tensor, "batch 1 _ columns"] | None
+    """Which keys a query may read; None: all."""
+    rotation: tuple[Tensor, Tensor] | None = None
+    """cos and sin by which each column is turned (rotary positions)."""
+    distance: Int[Tensor, "queries columns"] | None = None
+    """Of each query and key, which learned number is added to their score (relative positions)."""
+
+    def last(self, rows: int) -> Geometry:
+        """With queries at the last `rows` columns only."""
+        mask = self.mask[:, :, -rows:] if self.mask is not None and self.mask.shape[2] > 1 else self.mask
+        return replace(self, mask=mask, distance=None if self.distance is None else self.distance[-rows:])
+
+    def of_rows(self, kept: Tensor) -> Geometry:
+        """Of some rows of the batch."""
+        return replace(self, mask=None if self.mask is None else self.mask[kept])
+
+
+def distances(columns: int, clip: int, causal: bool, device: torch.device) -> Int[Tensor, "columns columns"]:
+    """min(|q - k|, clip) for query q and key k; keys behind the query come after those before it, from clip + 1."""
+    column = torch.arange(columns, device=device)
+    back = column[:, None] - column
+    near = back.abs().clamp(max=clip)
+    return near if causal else torch.where(back < 0, near + clip, near)
+
+
 class Attention(nn.Module):
-    """softmax(Q Kᵀ / sqrt(d_head) + mask) V, then an output projection.
+    """softmax(Q Kᵀ / sqrt(d_head) + B + mask) V, then an output projection; B only with relative positions.
 
     `path` picks PyTorch's fused kernel or explicit products. Both give the same numbers to rounding; only the explicit
     one has the sites `scores` and `pattern`.
     """
 
-    def __init__(self, width: int, heads: int, bias: bool) -> None:
+    def __init__(self, config: TransformerConfig, width: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads = config.heads
         self.path: Path = "fused"
-        self.query = nn.Linear(width, width, bias=bias)
-        self.key = nn.Linear(width, width, bias=bias)
-        self.value = nn.Linear(width, width, bias=bias)
-        self.output = nn.Linear(width, width, bias=bias)
+        self.query = nn.Linear(width, width, bias=config.bias)
+        self.key = nn.Linear(width, width, bias=config.bias)
+        self.value = nn.Linear(width, width, bias=config.bias)
+        self.output = nn.Linear(width, width, bias=config.bias)
+        if config.position == "relative":
+            clip = config.relative_clip
+            self.relative = nn.Parameter(torch.zeros(self.heads, clip + 1 if config.causal else 2 * clip + 1))
         self.q, self.k, self.v = Tap(), Tap(), Tap()
         self.scores, self.pattern, self.z = Tap(), Tap(), Tap()
 
     def forward(
-        self,
-        x: Float[Tensor, "batch columns width"],
-        mask: Bool[Tensor, "batch 1 _ columns"] | None,
-        rows: int,
-        rotation: tuple[Tensor, Tensor] | None = None,
+        self, x: Float[Tensor, "batch columns width"], geometry: Geometry, rows: int
     ) -> Float[Tensor, "batch {rows} width"]:
         """Attention output for the last `rows` columns; keys and values come from all columns."""
         columns = x.shape[1]
@@ -66,17 +96,24 @@ class Attention(nn.Module):
         if rows == columns:
             projected = project(x, self.query, self.key, self.value)
         else:
+            geometry = geometry.last(rows)
             projected = [self.query(x[:, columns - rows :]), *project(x, self.key, self.value)]
         q, k, v = (tap(self._split(y)) for tap, y in zip((self.q, self.k, self.v), projected))
-        if rotation is not None:
-            q, k = rotate(q, rotation, columns - rows), rotate(k, rotation, 0)
-        scale = q.shape[-1] ** -0.5
+        if geometry.rotation is not None:
+            q, k = rotate(q, geometry.rotation, columns - rows), rotate(k, geometry.rotation, 0)
+        scale, mask = q.shape[-1] ** -0.5, geometry.mask
+        bias = None if geometry.distance is None else self.relative[:, geometry.distance]
         if self.path == "fused":
+            if bias is not None:
+                mask = bias.to(q.dtype) if mask is None else torch.where(mask, bias, HIDDEN).to(q.dtype)
+                mask = mask.expand(len(x), -1, -1, -1)
             z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
         else:
             scores = torch.matmul(q * scale, k.transpose(-1, -2))
             if mask is not None:
-                scores = scores + torch.where(mask, 0.0, HIDDEN).to(scores.dtype)
+                bias = torch.where(mask, 0.0 if bias is None else bias, HIDDEN)
+            if bias is not None:
+                scores = scores + bias.to(scores.dtype)
             # In bfloat16 the kernel for short rows is several times slower than a detour through float32, and rougher.
             wide = torch.promote_types(scores.dtype, torch.float32)
             pattern = self.pattern(self.scores(scores).softmax(-1, dtype=wide).to(scores.dtype))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..config import TransformerConfig
-from .attention import Attention
+from .attention import Attention, Geometry
 from .norms import make_norm
 from .taps import Tap
+
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu-tanh": partial(F.gelu, approximate="tanh")}
 
 
 class FeedForward(nn.Module):
@@ -20,7 +24,7 @@ class FeedForward(nn.Module):
         inner = max(1, round(config.feedforward * width))
         self.input = nn.Linear(width, inner)
         self.output = nn.Linear(inner, width)
-        self.activation = F.relu if config.activation == "relu" else F.gelu
+        self.activation = ACTIVATIONS[config.activation]
         self.pre, self.post = Tap(), Tap()
 
     def forward(self, x: Float[Tensor, "batch rows width"]) -> Float[Tensor, "batch rows width"]:
@@ -33,7 +37,7 @@ class Block(nn.Module):
     def __init__(self, config: TransformerConfig, width: int) -> None:
         super().__init__()
         self.norm1, self.norm2 = make_norm(config, width), make_norm(config, width)
-        self.attn = Attention(width, config.heads, config.bias)
+        self.attn = Attention(config, width)
         self.mlp = FeedForward(config, width)
         self.resid_pre, self.resid_mid, self.resid_post = Tap(), Tap(), Tap()
         self.attn_in, self.attn_out, self.mlp_in, self.mlp_out = Tap(), Tap(), Tap(), Tap()
@@ -44,10 +48,10 @@ class Block(nn.Module):
                     nn.init.zeros_(layer.bias)
 
     def forward(
-        self, x: Float[Tensor, "batch columns width"], mask: Tensor | None, rows: int, rotation=None
+        self, x: Float[Tensor, "batch columns width"], geometry: Geometry, rows: int
     ) -> Float[Tensor, "batch {rows} width"]:
         """The block's output at the last `rows` columns."""
         x = self.resid_pre(x)
-        attended = self.attn_out(self.attn(self.attn_in(self.norm1(x)), mask, rows, rotation))
+        attended = self.attn_out(self.attn(self.attn_in(self.norm1(x)), geometry, rows))
         x = self.resid_mid(x[:, x.shape[1] - rows :] + attended)
         return self.resid_post(x + self.mlp_out(self.mlp(self.mlp_in(self.norm2(x)))))

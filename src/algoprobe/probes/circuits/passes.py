@@ -33,7 +33,7 @@ def run_on(
         if later == step + 1:
             x = one_column_differs(stack, base, later, x, a)
         else:
-            x = stack.block(later)(x, stack.mask(x.shape[1]), x.shape[1])
+            x = stack.block(later)(x, stack.geometry(x.shape[1]), x.shape[1])
     return final(stack.enter(last, x, base.embedded))
 
 
@@ -50,7 +50,7 @@ def one_column_differs(
     scores[each, :, a] = torch.einsum("phc,hjc->phj", q, moment.k)
     scores[each, :, a, a] = (q * k).sum(-1)
     scores = scores / root
-    mask = stack.mask(x.shape[1])
+    mask = stack.geometry(x.shape[1]).mask
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     pattern = scores.softmax(-1)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from algoprobe.core.errors import UsageError
-from algoprobe.models.parts.attention import attention_mask
+from algoprobe.models.parts.attention import Geometry
 from algoprobe.models.parts.block import Block
 from algoprobe.models.transformer import Transformer
 
@@ -45,8 +45,12 @@ class Stack:
     """The T = loops × layers steps of `model`, on the explicit attention path."""
 
     def __init__(self, model: Transformer, loops: int) -> None:
-        if model.config.position == "rotary":
-            raise UsageError("model.position: 'rotary' has no one product a pair of columns; allowed: the others")
+        if model.config.position in ("rotary", "relative"):
+            raise UsageError(
+                f"model.position: {model.config.position!r} has no one product a pair of columns; allowed: the others"
+            )
+        if model.config.prelude or model.config.coda:
+            raise UsageError("model.prelude: circuits follow the looped stack alone; allowed: no prelude and no coda")
         if model.config.recurrence == "reset" and loops > 1:
             raise UsageError(
                 "model.recurrence: 'reset' drops the state between loops, and a circuit follows what columns keep; "
@@ -73,10 +77,9 @@ class Stack:
         """The embedded rows."""
         return self.model.embed(tokens, torch.float32)
 
-    def mask(self, columns: int) -> Tensor | None:
-        """The attention mask of a row without padding."""
-        lengths = torch.tensor([columns], device=self.device)
-        return attention_mask(lengths, columns, self.model.sizes.align, self.model.config.causal, columns)
+    def geometry(self, columns: int) -> Geometry:
+        """Who reads whom in a row without padding."""
+        return self.model.geometry(torch.tensor([columns], device=self.device), columns)
 
     def enter(self, step: int, x: Tensor, embedded: Tensor) -> Tensor:
         """What a step reads, from what the step before left."""
