@@ -205,7 +205,7 @@ def test_another_runs_state_and_weights_are_refused(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"step": 10**9}, {"model": {}}, {"window": {"a": 1}}, {"optimisers": []}, {"stage": 99}]
+    "change", [{"step": 10**9}, {"model": {}}, {"window": {"a": 1}}, {"optimisers": []}, {"curriculum": {"stage": 99}}]
 )
 def test_a_state_whose_parts_do_not_fit_is_named(monkeypatch, tmp_path, change):
     folder = half_way(monkeypatch, tmp_path)

@@ -36,6 +36,9 @@ class TransformerConfig:
     `relative` adds to each score of a head a learned number for the distance of its columns."""
     relative_clip: int = 2
     """Largest distance with a number of its own; longer ones share it (relative)."""
+    relative_slope: float = 0.0
+    """What is taken off a score for each column beyond that distance (relative), so that what far columns add up to
+    does not grow with the length of a row (ALiBi, Press et al. 2022)."""
     causal: bool = False
     """Whether a column attends to earlier columns only."""
     norm: Literal["layer", "rms", "none"] = "layer"
@@ -84,6 +87,8 @@ class TransformerConfig:
             raise outside("model.embedding_scale", self.embedding_scale, "a number from 0")
         if not 0 < self.channel_scale < math.inf:
             raise outside("model.channel_scale", self.channel_scale, "a number above 0")
+        if not 0 <= self.relative_slope < math.inf:
+            raise outside("model.relative_slope", self.relative_slope, "a number from 0")
         if self.channel_learned and self.recurrence == "residual":
             raise outside(
                 "model.channel_learned", True, "False with model.recurrence 'residual', which has no embedding channel"

@@ -122,14 +122,14 @@ class Transformer(nn.Module):
 
     def geometry(self, lengths: Int[Tensor, "batch"], columns: int) -> Geometry:
         """Who reads whom in a batch of `columns` columns."""
-        config, device, rotation, distance = self.config, lengths.device, None, None
+        config, device, rotation, distance, slope = self.config, lengths.device, None, None, None
         mask = attention_mask(lengths, columns, self.sizes.align, config.causal, columns)
         if config.position == "rotary":
             position = self.embed.positions(columns, device)
             rotation = (self.cos[position], self.sin[position])
         elif config.position == "relative":
-            distance = distances(columns, config.relative_clip, config.causal, device)
-        return Geometry(mask, rotation, distance)
+            distance, slope = distances(config, columns, device)
+        return Geometry(mask, rotation, distance, slope)
 
     def advance(self, state: Loops, rows: int | None = None) -> Loops:
         """One more loop; with `rows` its last block computes the last `rows` columns alone, and no loop can follow."""

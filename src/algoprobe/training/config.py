@@ -67,9 +67,16 @@ class CurriculumConfig:
     """Steps between two looks."""
     rows: int = 256
     """Held-out rows in a look."""
+    patience: int = 0
+    """Steps that a stage may take: training ends where one has not passed by then, or where the last one passes.
+    0: stages have all the time there is, and training goes on after the last."""
+    restart: bool = False
+    """Whether each stage begins with new optimiser state and a warm-up of its own."""
 
     def __post_init__(self) -> None:
         check_choices(self, "train.curriculum")
+        if not 0 <= self.patience <= 10**13:
+            raise outside("train.curriculum.patience", self.patience, f"0 to {10**13}")
         if not 0 < self.gate <= 1:
             raise outside("train.curriculum.gate", self.gate, "more than 0, at most 1")
         for name, most in (("start", 1000), ("every", 10**9), ("rows", 10**6)):
@@ -146,6 +153,8 @@ class TrainConfig:
     """Share of the budget at its end over which the learning rate falls (linear, cosine)."""
     clip: float | None = 1.0
     """Largest norm of the whole gradient; None: no clipping."""
+    label_smoothing: float = 0.0
+    """Share of each target's probability that is spread evenly over all classes."""
     curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
     loops: LoopsConfig = field(default_factory=LoopsConfig)
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
@@ -153,6 +162,8 @@ class TrainConfig:
     """Examples between two validations, whose accuracy per difficulty is logged."""
     validate_rows: int = 1000
     """Held-out rows in a validation."""
+    snapshots: int = 0
+    """How many weights are kept on the way, to the end, each a fixed factor of examples after the one before it."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, `cuda:1`, `mps`."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -170,6 +181,10 @@ class TrainConfig:
                 raise outside(f"train.{name}", getattr(self, name), f"1 to {most}")
         if self.chunks > self.batch:
             raise outside("train.chunks", self.chunks, f"at most the batch, {self.batch}")
+        if not 0 <= self.label_smoothing < 1:
+            raise outside("train.label_smoothing", self.label_smoothing, "0 to below 1")
+        if not 0 <= self.snapshots <= 1000:
+            raise outside("train.snapshots", self.snapshots, "0 to 1000")
         if self.warmup < 0:
             raise outside("train.warmup", self.warmup, "0 and more")
         if not 0 <= self.decay <= 1:
@@ -219,6 +234,9 @@ class Experiment:
                 "train.curriculum.on: True is not possible; this task has no order of difficulty "
                 f"({self.task.drawn_from})"
             )
+        for name in ("patience", "restart"):
+            if getattr(curriculum, name) and not curriculum.on:
+                raise outside(f"train.curriculum.{name}", getattr(curriculum, name), "0 without a curriculum")
         if curriculum.on and curriculum.start > task.stages():
             raise outside("train.curriculum.start", curriculum.start, f"1 to {task.stages()}, the task's difficulties")
         loss = self.train.loops.loss

@@ -19,6 +19,12 @@ class Curriculum:
         self.config, self.full, self.seed = config, task, seed
         self.last = task.stages()
         self.stage = min(config.start, self.last) if config.on else self.last
+        self.began = 0
+        """Steps before the stage."""
+        self.passed = 0
+        """The last stage whose held-out rows were answered right often enough; 0: none."""
+        self.ended = False
+        """Whether `patience` ends the training here."""
         self.task = task.at_stage(self.stage) if config.on else task
         self._held_out: Batch | None = None
 
@@ -47,12 +53,29 @@ class Curriculum:
         return self.task.sample("validation", self.seed, np.array(found[:rows]))
 
     def look(self, model: nn.Module, arithmetic: Arithmetic, loops: int, step: int) -> dict | None:
-        """After `step` steps: None, or when it is time the held-out accuracy, having moved on if it passed."""
-        if not self.config.on or self.stage == self.last or step % self.config.every:
+        """After `step` steps: None, or when it is time the held-out accuracy, having moved on if it passed.
+
+        With `patience` it also notes when training is to end.
+        """
+        config = self.config
+        if not config.on or step % config.every or (self.stage == self.last and not config.patience):
             return None
         batch = self.held_out
         accuracy = float(self.task.grade(batch, answers(model, batch, arithmetic, loops)).mean())
         look = {"stage": self.stage, "held_out": accuracy}
-        if accuracy >= self.config.gate:
-            self.move_to(self.stage + 1)
+        if accuracy >= config.gate:
+            self.passed, self.began = self.stage, step
+            self.ended = bool(config.patience) and self.stage == self.last
+            self.move_to(min(self.stage + 1, self.last))
+        elif config.patience and step - self.began >= config.patience:
+            self.ended = True
         return look | {"next_stage": self.stage}
+
+    def state(self) -> dict[str, int | bool]:
+        """What a checkpoint keeps."""
+        return {name: getattr(self, name) for name in ("stage", "began", "passed", "ended")}
+
+    def restore(self, stage: int, began: int, passed: int, ended: bool) -> None:
+        """Go on from a checkpoint. Raises `UsageError` on a stage that the task lacks."""
+        self.move_to(stage)
+        self.began, self.passed, self.ended = began, passed, ended

@@ -13,16 +13,16 @@ LOG_EVERY = 10
 """Steps between two lines of losses."""
 
 
-def is_logged(config: TrainConfig, step: int) -> bool:
-    """Whether the losses are logged after `step` steps."""
-    return step == config.steps or step % LOG_EVERY == 0
+def is_logged(step: int, last: bool) -> bool:
+    """Whether the losses are logged after `step` steps; always after the `last` one."""
+    return last or step % LOG_EVERY == 0
 
 
-def is_validated(config: TrainConfig, step: int) -> bool:
-    """Whether held-out rows are answered after `step` steps."""
+def is_validated(config: TrainConfig, step: int, last: bool) -> bool:
+    """Whether held-out rows are answered after `step` steps; always after the `last` one."""
     examples = step * config.batch
     crossed = examples // config.validate_every > (examples - config.batch) // config.validate_every
-    return step == config.steps or crossed
+    return last or crossed
 
 
 def whole_log(experiment: Experiment, folder: RunFolder) -> list[dict[str, Any]]:
@@ -32,7 +32,9 @@ def whole_log(experiment: Experiment, folder: RunFolder) -> list[dict[str, Any]]
     run was trained, must not take a gap for an answer.
     """
     lines = folder.metrics
-    problem = next((text for line in lines if (text := damage(experiment, line))), None) or gap(experiment, lines)
+    examples = folder.record.get("examples", experiment.train.steps * experiment.train.batch)
+    problem = next((text for line in lines if (text := damage(experiment, line))), None)
+    problem = problem or gap(experiment, lines, examples // experiment.train.batch)
     if problem:
         raise AlgoprobeError(
             f"{folder.file('metrics.jsonl')} {problem}; delete {folder.path}, and the same command trains it again"
@@ -56,22 +58,22 @@ def damage(experiment: Experiment, line: dict[str, Any]) -> str | None:
     return None if numbers else f"is damaged: the validation at step {step} is none"
 
 
-def gap(experiment: Experiment, lines: list[dict[str, Any]]) -> str | None:
-    """Which line a log lacks, in words, if any."""
+def gap(experiment: Experiment, lines: list[dict[str, Any]], steps: int) -> str | None:
+    """Which line the log of a run of `steps` steps lacks, in words, if any."""
     config = experiment.train
     found = {name: {line["step"] for line in lines if name in line} for name in ("loss", "loops", "validation")}
-    for step in range(1, config.steps + 1):
-        if is_logged(config, step) and not (step in found["loss"] and step in found["loops"]):
+    for step in range(1, steps + 1):
+        if is_logged(step, step == steps) and not (step in found["loss"] and step in found["loops"]):
             return f"has lost the line of step {step}"
-        if is_validated(config, step) and step not in found["validation"]:
+        if is_validated(config, step, step == steps) and step not in found["validation"]:
             return f"has lost the validation at step {step}"
     if config.curriculum.on:
         stage, last = config.curriculum.start, experiment.task.build().stages()
         moves = {line["step"]: line["next_stage"] for line in lines if "next_stage" in line}
-        for step in range(config.curriculum.every, config.steps + 1, config.curriculum.every):
-            if stage == last:
+        for step in range(config.curriculum.every, steps + 1, config.curriculum.every):
+            if stage == last and not config.curriculum.patience:
                 break
-            if moves.get(step) not in (stage, stage + 1):
+            if moves.get(step) not in (stage, min(stage + 1, last)):
                 return f"has lost the curriculum's look at step {step}"
             stage = moves[step]
     return None

@@ -36,6 +36,7 @@ from .objective import first_loops
 from .optimisers import build
 from .progress import Progress
 from .schedule import draw_loops, learning_rate_factor, recommended_loops
+from .snapshots import marks, snapshot_file
 from .step import update
 from .window import Window
 
@@ -64,19 +65,20 @@ def train(
         config, seeds = experiment.train, experiment.seeds
         settle(config.threads)
         run = State.begin(experiment, folder, progress, command)
-        if run.step == config.steps:
+        if run.ended:
             run.repair()
             progress.say(f"{folder.path} is trained already")
             return
         model, task, curriculum, arithmetic = run.model, run.curriculum.full, run.curriculum, run.arithmetic
+        kept_after = marks(config)
         saved, started, resumed_at = time.monotonic(), time.monotonic(), run.step
 
         with stop_requests() as stop:
-            while run.step < config.steps:
+            while not run.ended:
                 indices = np.arange(run.step * config.batch, (run.step + 1) * config.batch)
                 batch = curriculum.task.sample("train", seeds.data, indices)
                 loops = draw_loops(config.loops, experiment.model.loops, curriculum.stage, seeds.train, run.step)
-                factor = learning_rate_factor(config, run.step)
+                factor = learning_rate_factor(config, run.step, curriculum.began if config.curriculum.restart else 0)
                 model.train()
                 steps = run.auxiliary.targets(curriculum.task, batch) if run.auxiliary else None
                 result = update(
@@ -85,16 +87,18 @@ def train(
                 )  # fmt: skip
                 run.window.add(result)
                 run.step += 1
-                end, examples, lines = run.step == config.steps, run.step * config.batch, []
+                examples, lines, stage = run.step * config.batch, [], curriculum.stage
+                look = curriculum.look(model, arithmetic, run.loops, run.step)
+                end = run.ended
 
-                if is_logged(config, run.step):
+                if is_logged(run.step, end):
                     rate = (run.step - resumed_at) * config.batch / (time.monotonic() - started)
                     lines.append(
                         run.window.close()
                         | {
                             "accuracy": float(curriculum.task.grade(batch, result.answered(batch)).mean()),
                             "learning_rate": config.optimiser.lr * factor,
-                            "stage": curriculum.stage,
+                            "stage": stage,
                             "loops": loops,
                             "rate": round(rate, 1),
                             **run.clock.spent(),
@@ -102,11 +106,15 @@ def train(
                     )
                     if not math.isfinite(lines[0]["loss"]):
                         raise AlgoprobeError(f"the loss is not finite at step {run.step}; lower train.optimiser.lr")
-                if look := curriculum.look(model, arithmetic, run.loops, run.step):
+                if look:
                     lines.append(look)
-                if is_validated(config, run.step):
+                    if curriculum.began == run.step and config.curriculum.restart:
+                        run.optimisers = build(config.optimiser, model, run.auxiliary)
+                if is_validated(config, run.step, end):
                     cells = validate(model, task, seeds.data, config.validate_rows, arithmetic, run.loops)
                     lines.append({"validation": cells})
+                if run.step in kept_after or (end and kept_after):
+                    save_weights(snapshot_file(folder, run.step), model, digest(experiment))
 
                 if lines:
                     lines = [{"step": run.step, "examples": examples} | line for line in lines]
@@ -174,13 +182,13 @@ class State:
             if saved is not None:
                 progress.say(f"{folder.file('record.json')} was lost and is made anew")
             run.record = {"command": command} | run.new_record()
-        if saved is None or run.step < config.steps:
+        if not run.ended:
             folder.truncate_metrics(run.step)
         if len(folder.metrics) < (saved or {}).get("lines", 0):
             progress.say(f"{folder.file('metrics.jsonl')} has lost lines; the curves will have a gap")
         if saved is None:
             folder.write("record.json", run.record)
-        elif run.step < config.steps:
+        elif not run.ended:
             progress.say(f"going on in {folder.path} from {run.step * config.batch:,} examples")
         return run
 
@@ -194,7 +202,7 @@ class State:
                 optimiser.load_state_dict(state)
             if not 0 <= saved["step"] <= self.experiment.train.steps:
                 raise ValueError(f"step {saved['step']} is outside the run")
-            self.curriculum.move_to(saved["stage"])
+            self.curriculum.restore(**saved["curriculum"])
             self.step, self.window = saved["step"], Window(**saved["window"])
             self.clock = Clock(saved["cpu_seconds"], saved["wall_seconds"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, UsageError) as error:
@@ -210,6 +218,11 @@ class State:
             whole = False
         if not whole:
             self.save("finished")
+
+    @property
+    def ended(self) -> bool:
+        """Whether no step is left: the budget is spent, or the curriculum ended the training."""
+        return self.step == self.experiment.train.steps or self.curriculum.ended
 
     @property
     def loops(self) -> int:
@@ -244,7 +257,7 @@ class State:
         state = {
             "config": config,
             "step": self.step,
-            "stage": self.curriculum.stage,
+            "curriculum": self.curriculum.state(),
             "precision": self.precision,
             "model": self.model.state_dict(),
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
@@ -257,6 +270,8 @@ class State:
         save_state(self.folder.file("state.pt"), state | spent)
         examples = self.step * self.experiment.train.batch
         self.record |= {"status": status, "examples": examples, "stage": self.curriculum.stage, "loops": self.loops}
+        if self.experiment.train.curriculum.on:
+            self.record["passed"] = self.curriculum.passed
         self.record |= spent
         self.folder.write("record.json", self.record)
 

@@ -10,10 +10,10 @@ from algoprobe.core.stream import derived_seed
 from .config import LoopsConfig, TrainConfig
 
 
-def learning_rate_factor(config: TrainConfig, step: int) -> float:
-    """What the largest learning rate is multiplied by at `step` (0-based)."""
+def learning_rate_factor(config: TrainConfig, step: int, began: int = 0) -> float:
+    """What the largest learning rate is multiplied by at `step` (0-based); it warms up from step `began` on."""
     done = step * config.batch
-    factor = min(1.0, (done + config.batch) / config.warmup) if config.warmup else 1.0
+    factor = min(1.0, (done + (1 - began) * config.batch) / config.warmup) if config.warmup else 1.0
     total = config.steps * config.batch
     left = (total - done) / (config.decay * total) if config.decay else math.inf
     if config.schedule == "constant" or left >= 1:

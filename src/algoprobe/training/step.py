@@ -65,10 +65,10 @@ def gradients(
         final = logits if first is None else logits[-1]
         targets = relabel(final.detach(), piece.targets) if relabel else piece.targets
         if first is None:
-            loss = cross_entropy(logits, targets) / len(batch)
+            loss = cross_entropy(logits, targets, config.label_smoothing) / len(batch)
         else:
-            loss = loop_cross_entropy(logits, targets, torch.from_numpy(first[piece.rows]).to(arithmetic.device))
-            loss = loss / len(batch)
+            counted = torch.from_numpy(first[piece.rows]).to(arithmetic.device)
+            loss = loop_cross_entropy(logits, targets, counted, config.label_smoothing) / len(batch)
         total = loss.detach() if total is None else total + loss.detach()
         if auxiliary:
             wanted = trim(steps[piece.rows], batch.lengths[piece.rows], model.sizes.align)

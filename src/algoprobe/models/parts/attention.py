@@ -47,23 +47,30 @@ class Geometry:
     """cos and sin by which each column is turned (rotary positions)."""
     distance: Int[Tensor, "queries columns"] | None = None
     """Of each query and key, which learned number is added to their score (relative positions)."""
+    slope: Float[Tensor, "queries columns"] | None = None
+    """And what is taken off it."""
 
     def last(self, rows: int) -> Geometry:
         """With queries at the last `rows` columns only."""
         mask = self.mask[:, :, -rows:] if self.mask is not None and self.mask.shape[2] > 1 else self.mask
-        return replace(self, mask=mask, distance=None if self.distance is None else self.distance[-rows:])
+        if self.distance is None:
+            return replace(self, mask=mask)
+        return replace(self, mask=mask, distance=self.distance[-rows:], slope=self.slope[-rows:])
 
     def of_rows(self, kept: Tensor) -> Geometry:
         """Of some rows of the batch."""
         return replace(self, mask=None if self.mask is None else self.mask[kept])
 
 
-def distances(columns: int, clip: int, causal: bool, device: torch.device) -> Int[Tensor, "columns columns"]:
-    """min(|q - k|, clip) for query q and key k; keys behind the query come after those before it, from clip + 1."""
-    column = torch.arange(columns, device=device)
+def distances(
+    config: TransformerConfig, columns: int, device: torch.device
+) -> tuple[Int[Tensor, "columns columns"], Float[Tensor, "columns columns"]]:
+    """Of query q and key k: min(|q - k|, clip), for keys after the query from clip + 1 on; and the slope's part."""
+    column, clip = torch.arange(columns, device=device), config.relative_clip
     back = column[:, None] - column
     near = back.abs().clamp(max=clip)
-    return near if causal else torch.where(back < 0, near + clip, near)
+    slope = config.relative_slope * (back.abs() - near).float()
+    return near if config.causal else torch.where(back < 0, near + clip, near), slope
 
 
 class Attention(nn.Module):
@@ -102,7 +109,7 @@ class Attention(nn.Module):
         if geometry.rotation is not None:
             q, k = rotate(q, geometry.rotation, columns - rows), rotate(k, geometry.rotation, 0)
         scale, mask = q.shape[-1] ** -0.5, geometry.mask
-        bias = None if geometry.distance is None else self.relative[:, geometry.distance]
+        bias = None if geometry.distance is None else self.relative[:, geometry.distance] - geometry.slope
         if self.path == "fused":
             if bias is not None:
                 mask = bias.to(q.dtype) if mask is None else torch.where(mask, bias, HIDDEN).to(q.dtype)
