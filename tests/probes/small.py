@@ -30,6 +30,15 @@ VARIANTS = {
         PLAIN,
     ),
     "reset": (replace(SMALL, loops=3, inject=True, recurrence="reset"), PLAIN),
+    "relative positions": (
+        replace(LOOPED, layers=2, position="relative", relative_clip=1, relative_slope=0.5, causal=True),
+        PLAIN,
+    ),
+    "relative positions, both ways": (replace(SMALL, position="relative", loops=2), PLAIN),
+    "reset, learned channel": (
+        replace(SMALL, loops=3, inject=True, recurrence="reset", channel_learned=True, activation="gelu-tanh"),
+        PLAIN,
+    ),
     "looped without injection": (replace(SMALL, loops=2, outer_norm=True), PLAIN),
     "looped without outer norm": (replace(SMALL, loops=2, inject=True, position="rotary", causal=True), PLAIN),
 }

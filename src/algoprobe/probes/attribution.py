@@ -22,6 +22,7 @@ from algoprobe.models.parts.norms import EPSILON
 
 from .inputs import Inputs, answer_logits, loops_of
 from .record import record
+from .sites import refuse_outer_blocks
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def attribute(
 
     Raises `UsageError` when `column` is not among the read columns.
     """
+    refuse_outer_blocks(model, "direct logit attribution")
     if not -inputs.read <= column < 0:
         raise outside("column", column, f"-{inputs.read} to -1, the read columns from the end")
     count = loops_of(model, loops)

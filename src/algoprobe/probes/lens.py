@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from algoprobe.core.errors import unknown
@@ -63,4 +63,43 @@ def logit_lens(
                 "agreement": float(agrees.double().mean()),
             }
         )
+    return rows
+
+
+@torch.no_grad()
+def column_lens(
+    model: nn.Module,
+    inputs: Inputs,
+    targets: dict[str, Int[Tensor, "batch columns"]],
+    loops: int | None = None,
+    sites: Iterable[str] = ("embed", "blocks.*.resid_post"),
+) -> list[dict[str, Any]]:
+    """What can be read where: a row for each (site, loop), target and column that is asked of some row.
+
+    `targets` gives for each name the class wanted at each column, or -1 where nothing is asked; the lens is
+    output(norm(x)) at that column, and `accuracy` the share of rows in which its largest logit is the class wanted.
+    `depth` counts blocks: 0 is the embedding, loop · L + layer after block `layer`, from 1, of the loops of L blocks.
+    """
+    chosen = [name for found in find_sites(model, sites).values() for name in found]
+    asked = {
+        (name, column): inside
+        for name, wanted in targets.items()
+        for column in range(wanted.shape[1])
+        if bool((inside := wanted[:, column] >= 0).any())
+    }
+    rows, layers = [], len(model.blocks)
+    with record(model, chosen) as seen:
+        model(inputs.tokens, inputs.lengths, loops=loops)
+    depths = {
+        (site, loop): 0 if site == "embed" else loop * layers + int(site.split(".")[1]) + 1 for site, loop in seen
+    }
+    for (site, loop), depth in sorted(depths.items(), key=lambda item: item[1]):
+        answer = model.read_out(seen[site, loop]).argmax(-1)
+        for (name, column), inside in asked.items():
+            hit = (answer[:, column] == targets[name][:, column])[inside]
+            rows.append(
+                {"site": site, "loop": loop, "depth": depth, "target": name}
+                | {"column": column - inputs.tokens.shape[1]}
+                | accuracy_of(hit)
+            )
     return rows

@@ -24,6 +24,7 @@ from .edit import Change, edit
 from .inputs import Inputs, answer_logits, loops_of
 from .patching import check_pair, effect_of, metric_named
 from .record import record
+from .sites import refuse_outer_blocks
 
 SENDERS = ("attn_out", "attn.z", "mlp_out")
 RECEIVERS = ("attn_in", "attn.q", "attn.k", "attn.v", "mlp_in")
@@ -173,6 +174,7 @@ def path_patching(
     `blocks.i.attn_out`, `.attn.z`, `.mlp_out`), receivers read it (`blocks.i.attn_in`, `.attn.q`, `.attn.k`,
     `.attn.v`, `.mlp_in`, `final`). Raises `UsageError` on other sites, loops or heads.
     """
+    refuse_outer_blocks(model, "path patching")
     check_pair(clean, corrupted)
     measure, count, layers = metric_named(metric), loops_of(model, loops), len(model.blocks)
     for nodes, parts, end in ((senders, SENDERS, "sender"), (receivers, RECEIVERS, "receiver")):

@@ -48,6 +48,15 @@ def refuse_compiled(model: nn.Module) -> None:
             )
 
 
+def refuse_outer_blocks(model: nn.Module, what: str) -> None:
+    """Raise `UsageError` when `model` has blocks before or after the looped stack, which `what` does not follow."""
+    for name in ("prelude", "coda"):
+        if count := len(getattr(model, name, ())):
+            raise UsageError(
+                f"model.{name}: {count} is not possible; {what} follows the looped stack alone; allowed: 0"
+            )
+
+
 @dataclass
 class CallCounter:
     """How often each site was called in the forward pass under way."""

@@ -14,6 +14,7 @@ from algoprobe.models.parts.block import Block
 from algoprobe.models.transformer import Transformer
 
 from ..record import record
+from ..sites import refuse_outer_blocks
 
 
 class Moment(NamedTuple):
@@ -49,8 +50,7 @@ class Stack:
             raise UsageError(
                 f"model.position: {model.config.position!r} has no one product a pair of columns; allowed: the others"
             )
-        if model.config.prelude or model.config.coda:
-            raise UsageError("model.prelude: circuits follow the looped stack alone; allowed: no prelude and no coda")
+        refuse_outer_blocks(model, "a circuit")
         if model.config.recurrence == "reset" and loops > 1:
             raise UsageError(
                 "model.recurrence: 'reset' drops the state between loops, and a circuit follows what columns keep; "
