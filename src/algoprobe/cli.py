@@ -24,6 +24,7 @@ from algoprobe.options import (
     EvalOptions,
     ExplainOptions,
     ExportOptions,
+    HaltOptions,
     LensOptions,
     ListOptions,
     ReportOptions,
@@ -32,6 +33,7 @@ from algoprobe.options import (
     parse_numbers,
 )
 from algoprobe.probes.circuit_settings import Settings
+from algoprobe.probes.halting_settings import Halting
 from algoprobe.training.config import Experiment
 
 if TYPE_CHECKING:
@@ -300,6 +302,28 @@ def explain_command(arguments: list[str]) -> int:
     return 0
 
 
+def halt_command(arguments: list[str]) -> int:
+    """Stop looping row by row: accuracy and loops taken under a halting rule."""
+
+    @dataclass(frozen=True)
+    class Options:
+        options: Annotated[HaltOptions, tyro.conf.arg(name="")]
+        halting: Annotated[Halting, tyro.conf.arg(name="")]
+
+    made = tyro.cli(Options, prog="algoprobe halt", args=arguments, description=HaltOptions.__doc__)
+    from algoprobe.studies.halting import halt
+
+    found, tables = halt(made.options, made.halting)
+    if made.options.json:
+        print(json.dumps(found))
+        return 0
+    from rich.console import Console
+
+    for table in tables:
+        Console().print(table.rich())
+    return 0
+
+
 def export_command(arguments: list[str]) -> int:
     """Keep a finished run small: config, record, evaluation, and weights in half precision where no answer changes."""
     options = parse(ExportOptions, "export", arguments)
@@ -336,6 +360,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "eval": eval_command,
     "lens": lens_command,
     "explain": explain_command,
+    "halt": halt_command,
     "report": report_command,
     "export": export_command,
     "study": study_command,

@@ -107,6 +107,37 @@ class LensOptions:
 
 
 @dataclass(frozen=True)
+class HaltOptions:
+    """Stop looping row by row: accuracy and loops taken under a halting rule, beside the best fixed number of loops."""
+
+    run: tyro.conf.Positional[str]
+    """A run folder, or zoo:NAME."""
+    on: str = ""
+    """Distributions of the test rows, separated by commas; empty: the task's standard ones."""
+    at: str = ""
+    """Values of the axis (hops, lookaheads): `4`, `1,3` or `2..20`; empty: every cell."""
+    n: int | None = None
+    """Another input size than that of training, with test rows of its own."""
+    rows: int = 200
+    """Test rows a cell, at most."""
+    most: int | None = None
+    """Loops after which a row stops in any case; None: four times the number in the run's record."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rows <= 100_000:
+            raise outside("rows", self.rows, "1 to 100000")
+        if self.most is not None and not 1 <= self.most <= MOST_LOOPS:
+            raise outside("most", self.most, f"1 to {MOST_LOOPS}")
+
+    @property
+    def values(self) -> list[int]:
+        """`at` as numbers."""
+        return parse_numbers("at", self.at) if self.at else []
+
+
+@dataclass(frozen=True)
 class ExplainOptions:
     """Rebuild how a model answers, input by input: which attention matters, on what, and whether paths are merged."""
 

@@ -13,6 +13,7 @@ from algoprobe.core.errors import outside, unknown
 from algoprobe.core.files import write_json, write_text
 from algoprobe.core.run import RunFolder
 from algoprobe.core.statistics import mean_interval, wilson
+from algoprobe.tasks.hops.config import HopsConfig
 from algoprobe.training.config import Experiment, Seeds
 
 from .registry import Preset, StudyOptions
@@ -38,9 +39,21 @@ class Expected:
     """Where the band comes from."""
 
 
+def changed(experiment: Experiment, **parts: dict[str, Any]) -> Experiment:
+    """`experiment` with fields of its parts changed: `task`, `model`, `train`, and those of training by their names."""
+    for name, fields in parts.items():
+        if name in ("task", "model", "train"):
+            experiment = replace(experiment, **{name: replace(getattr(experiment, name), **fields)})
+        else:
+            part = replace(getattr(experiment.train, name), **fields)
+            experiment = replace(experiment, train=replace(experiment.train, **{name: part}))
+    return experiment
+
+
 def with_seed(experiment: Experiment, seed: int) -> Experiment:
-    """`experiment` with all three seeds set to `seed`."""
-    return replace(experiment, seeds=Seeds(data=seed, init=seed, train=seed))
+    """`experiment` with all three seeds set to `seed`, and of a task of facts other facts."""
+    task = replace(experiment.task, graph=seed) if isinstance(experiment.task, HopsConfig) else experiment.task
+    return replace(experiment, task=task, seeds=Seeds(data=seed, init=seed, train=seed))
 
 
 def cells_of(folder: RunFolder) -> list[dict[str, Any]]:
@@ -92,6 +105,22 @@ def verdicts(
                     }
                 )
     return found
+
+
+def verdicts_of(found: Iterable[tuple[str, str, str, float, float, float, int]]) -> list[dict[str, Any]]:
+    """Verdicts from (model, cell, the paper's value in words, low, high, ours, seeds)."""
+    return [
+        {
+            "trained_on": row,
+            "cell": cell,
+            "paper": paper,
+            "ours": ours,
+            "band": [low, high],
+            "verdict": "in the band" if low <= ours <= high else "outside",
+            "seeds": seeds,
+        }
+        for row, cell, paper, low, high, ours, seeds in found
+    ]
 
 
 class Watch:

@@ -15,6 +15,7 @@ from .comparison import (
     Expected,
     about,
     cells_of,
+    changed,
     check_logs,
     chosen,
     compare,
@@ -24,7 +25,7 @@ from .comparison import (
     train_rows,
 )
 from .registry import StudyOptions, find_preset, preset, study
-from .search_recipes import best, changed, solved, summary
+from .search_recipes import best, solved, summary
 
 if TYPE_CHECKING:
     from algoprobe.report.tables import Table

@@ -14,7 +14,7 @@ from algoprobe.core.run import RunFolder
 from algoprobe.core.statistics import mean_interval
 from algoprobe.training.config import AuxiliaryConfig, CurriculumConfig, Experiment, LoopsConfig, OptimiserConfig
 
-from .comparison import cells_of, check_logs, chosen, finish, laptop_only, merge_seeds, train_rows
+from .comparison import cells_of, changed, check_logs, chosen, finish, laptop_only, merge_seeds, train_rows
 from .registry import Preset, StudyOptions, preset, study
 from .search_fig2 import demo, paper
 
@@ -51,17 +51,6 @@ def best() -> Experiment:
 def search_recipes_preset() -> Experiment:
     """The best recipe of the study search-recipes: 20 vertices, lookahead up to 6, a minute on one core."""
     return best()
-
-
-def changed(experiment: Experiment, **parts: dict[str, Any]) -> Experiment:
-    """`experiment` with fields of its parts changed: `task`, `model`, `train`, and those of training by their names."""
-    for name, fields in parts.items():
-        if name in ("task", "model", "train"):
-            experiment = replace(experiment, **{name: replace(getattr(experiment, name), **fields)})
-        else:
-            part = replace(getattr(experiment.train, name), **fields)
-            experiment = replace(experiment, train=replace(experiment.train, **{name: part}))
-    return experiment
 
 
 @dataclass(frozen=True)

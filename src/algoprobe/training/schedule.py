@@ -45,6 +45,9 @@ def draw_loops(config: LoopsConfig, default: int, difficulty: int, seed: int, st
 
 
 def recommended_loops(config: LoopsConfig, default: int, difficulty: int) -> int:
-    """The number of loops a trained model should be read at: the middle of what it last trained with, rounded up."""
+    """The number of loops a trained model should be read at: the middle of what it last trained with, rounded up.
+
+    Of a Poisson draw the largest, which the rows of the largest difficulty may need and few batches have.
+    """
     low, high = loop_range(config, default, difficulty)
-    return -(-(low + high) // 2)
+    return high if config.draw == "poisson" else -(-(low + high) // 2)

@@ -21,8 +21,8 @@ CHAINS = ["--task.test-rows", "40", "--task.hops-max-test", "6", "--train.curric
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    assert main(["train", "hops-demo", *SHORT, *CHAINS, "--run", str(folder / "k")]) == 0
-    assert main(["train", "hops-two-hop-demo", *SHORT, "--task.test-rows", "40", "--run", str(folder / "two")]) == 0
+    assert main(["train", "hops-deep", *SHORT, *CHAINS, "--run", str(folder / "k")]) == 0
+    assert main(["train", "hops-two", *SHORT, "--task.test-rows", "40", "--run", str(folder / "two")]) == 0
     return folder
 
 
@@ -56,7 +56,7 @@ def test_eval(capsys, runs):
         (["two", "--n", "3"], "n: 3 is not possible; allowed: 2"),
         (["two", "--at", "2"], "at: 2 is not possible; allowed: none, since id, ood, first-ood, second-ood, atomic"),
         (["k", "--on", "balanced"], "on: 'balanced' is unknown; allowed: walks, atomic"),
-        (["k", "--n", "9"], "n: 9 is not possible; allowed: at most 6, the size of training"),
+        (["k", "--n", "1001"], "n: 1001 is not possible; allowed: 2 to 1000"),
     ):
         code, out, err = said(capsys, "eval", str(runs / arguments[0]), *arguments[1:])
         assert code == 2 and message in err and out == ""
@@ -84,9 +84,9 @@ def test_lenses(capsys, runs, kind):
 def test_what_cannot_be_asked_is_named(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for arguments, message in (
-        (["hops-two-hop-demo", "--train.curriculum.on"], "no order of difficulty (task.setting 'two-hop')"),
-        (["hops-two-hop-demo", "--task.phi", "8"], "task.phi: 8.0 is not possible; allowed: at most 7.6"),
-        (["hops-demo", "--train.curriculum.start", "9"], "train.curriculum.start: 9 is not possible; allowed: 1 to 4"),
+        (["hops-two", "--train.curriculum.on"], "no order of difficulty (task.setting 'two-hop')"),
+        (["hops-two", "--task.phi", "8"], "task.phi: 8.0 is not possible; allowed: at most 7.6"),
+        (["hops-deep", "--train.curriculum.start", "9"], "train.curriculum.start: 9 is not possible; allowed: 1 to 5"),
     ):
         code, out, err = said(capsys, "train", *arguments)
         assert code == 2 and message in err and out == ""
@@ -97,7 +97,7 @@ def test_help_shows_the_options_of_the_presets_task_and_loads_nothing_heavy():
     code = (
         "import sys, json\n"
         "from algoprobe.cli import main\n"
-        "try: main(['train', 'hops-demo', '--help'])\n"
+        "try: main(['train', 'hops-deep', '--help'])\n"
         "except SystemExit: pass\n"
         "print(json.dumps([name for name in ('torch', 'numba') if name in sys.modules]))"
     )
@@ -110,7 +110,7 @@ def test_help_shows_the_options_of_the_presets_task_and_loads_nothing_heavy():
 def test_distributions_without_rows_are_told(capsys, runs, tmp_path):
     path = str(tmp_path / "no-ood")
     code, _, err = said(
-        capsys, "train", "hops-two-hop-demo", *SHORT, "--task.test-rows", "40", "--task.ood-share", "0", "--run", path
+        capsys, "train", "hops-two", *SHORT, "--task.test-rows", "40", "--task.ood-share", "0", "--run", path
     )
     assert code == 0, err
     for command in (["eval", path], ["lens", "logit", path], ["lens", "probe", path]):
@@ -124,29 +124,29 @@ def test_distributions_without_rows_are_told(capsys, runs, tmp_path):
     "preset, arguments, message",
     [
         (
-            "hops-demo",
+            "hops-deep",
             ["--train.auxiliary.target", "steps_to_goal"],
             "train.auxiliary.target: 'steps_to_goal' is unknown",
         ),
-        ("hops-demo", ["--task.hops", "1", "--train.curriculum.start", "1"], "(task.setting 'k-hop', task.hops 1)"),
-        ("hops-demo", ["--task.entities", "2"], "task.test_rows: 300 is not possible; allowed: at most 1 with 200"),
+        ("hops-deep", ["--task.hops", "1", "--train.curriculum.start", "1"], "(task.setting 'k-hop', task.hops 1)"),
+        ("hops-deep", ["--task.entities", "2"], "task.test_rows: 200 is not possible; allowed: at most 1 with 200"),
         (
-            "hops-demo",
+            "hops-deep",
             ["--task.entities", "3", "--task.test-rows", "20"],
             "task.validation_rows: 200 is not possible; allowed: at most 130 with 20 test rows (half of the 300 rows",
         ),
         (
-            "hops-two-hop-demo",
+            "hops-two",
             ["--task.validation-rows", "5000"],
             "task.validation_rows: 5000 is not possible; allowed: at most 432 (3672 pairs of ID facts",
         ),
         (
-            "hops-two-hop-demo",
+            "hops-two",
             ["--task.test-share", "0.9999", "--task.phi", "1"],
             "task.test_share: 0.9999 is not possible",
         ),
         (
-            "hops-two-hop-demo",
+            "hops-two",
             ["--task.ood-share", "0.998", "--task.phi", "1"],
             "task.ood_share: 0.998 is not possible",
         ),

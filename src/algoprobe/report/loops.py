@@ -1,0 +1,109 @@
+"""Charts and tables of what happens along training and from loop to loop, from plain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from .tables import Table
+from .theme import DASHED, INK, SOFT, legend, run_scales, shades, themed
+from .verdict import number
+
+Point = dict[str, Any]
+
+
+def lines(
+    points: Sequence[Point],
+    x: str,
+    y: str,
+    title: str,
+    note: str,
+    *,
+    names: tuple[str, str],
+    ordered: bool = False,
+    log: bool = False,
+    share: bool = True,
+    marks: Sequence[tuple[float, str]] = (),
+    height: int = 260,
+) -> alt.LayerChart:
+    """`y` against `x`, a line for each value of `line`, a band where points have `low` and `high`.
+
+    `names` are the titles of the axes; a `chance` of points is drawn dashed, `marks` are (x, words) of upright rules.
+    With `ordered` the lines have an order and their colours too.
+    """
+    series = list(dict.fromkeys(str(point["line"]) for point in points))
+    kept = ("low", "high", "chance")
+    data = [
+        {"x": p[x], "y": p[y], "line": str(p["line"])} | {k: p[k] for k in kept if p.get(k) is not None}
+        for p in points
+        if p[y] is not None
+    ]
+    scale = alt.Scale(type="log" if log else "linear", nice=False, zero=False)
+    across = alt.X("x:Q", title=names[0], scale=scale, axis=alt.Axis(grid=False, format="~s"))
+    domain = alt.Scale(domain=[0, 1], nice=False, clamp=True) if share else alt.Scale(zero=False)
+    up = alt.Y("y:Q", title=names[1], scale=domain)
+    colours, dashes, _ = run_scales(series, False)
+    if ordered:
+        colours, dashes = alt.Scale(domain=series, range=shades(len(series))), alt.Scale(domain=series, range=[[1, 0]])
+    colour = alt.Color("line:N", scale=colours, sort=series, legend=legend(series), title=None)
+    dash = alt.StrokeDash("line:N", scale=dashes, legend=None)
+    base = alt.Chart(alt.Data(values=data))
+    layers = []
+    if any("low" in p for p in data):
+        band = base.transform_filter("isValid(datum.low)")
+        layers.append(band.mark_area(opacity=0.15).encode(x=across, y=alt.Y("low:Q"), y2="high:Q", color=colour))
+    if any("chance" in p for p in data):
+        chance = base.transform_filter("isValid(datum.chance)")
+        layers.append(
+            chance.mark_line(strokeDash=DASHED, strokeWidth=1, color=SOFT).encode(
+                x=across, y=alt.Y("min(chance):Q", scale=domain)
+            )
+        )
+    layers.append(base.mark_line(clip=True).encode(x=across, y=up, color=colour, strokeDash=dash))
+    if len(data) <= 200:
+        layers.append(base.mark_point(filled=True, size=24, opacity=1, clip=True).encode(x=across, y=up, color=colour))
+    for place, words in marks:
+        rule = alt.Chart(alt.Data(values=[{"x": place, "words": words}]))
+        layers.append(rule.mark_rule(color=INK, strokeWidth=1.2).encode(x=across))
+        layers.append(rule.mark_text(align="left", dx=4, y=8, color=INK, fontSize=11).encode(x=across, text="words:N"))
+    return themed(alt.layer(*layers), title, note, height=height)
+
+
+def share_of(cell: Point) -> str:
+    """A mean with its interval, as in `0.98 [0.96, 1.00]`."""
+    return f"{number(cell['accuracy'])} [{number(cell['low'])}, {number(cell['high'])}]"
+
+
+def groups_table(rows: Sequence[Point], groups: Sequence[str], title: str) -> Table:
+    """A row a model: accuracy in each group of test rows with its interval, and seconds; baselines beneath."""
+    body = tuple(
+        (
+            row["model"],
+            *(share_of(row["cells"][group]) for group in groups),
+            f"{row['cpu_seconds']:.0f}",
+            f"{row['examples'] / 1e6:.1f}M",
+        )
+        for row in rows
+    )
+    first = rows[0]["cells"]
+    foot = tuple(
+        (word, *(number(first[group][key]) for group in groups), "", "")
+        for word, key in (("chance", "chance"), ("best shortcut", "shortcut"))
+    )
+    counted = ("test rows", *(f"{first[group]['rows_in_all']}" for group in groups), "", "")
+    columns = ("model", *groups, "CPU s a seed", "examples")
+    return Table(title, (("", columns),), (*body, *foot, counted), foot=3)
+
+
+def rows_table(rows: Sequence[Point], columns: Sequence[tuple[str, str]], title: str, words: int = 1) -> Table:
+    """Some fields of each row under their headings; floats are shares, `None` a dash."""
+
+    def text(value: Any) -> str:
+        if value is None:
+            return "–"
+        return f"{value:.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+    body = tuple(tuple(text(row.get(key)) for key, _ in columns) for row in rows)
+    return Table(title, (("", tuple(heading for _, heading in columns)),), body, words=words)
