@@ -43,6 +43,28 @@ def test_the_gate_opens_at_its_accuracy_and_not_below(monkeypatch, measure):
     assert walk.look(MODEL, CPU, 1, 25) is None  # the last stage has nowhere to go
 
 
+def test_with_patience_training_ends_where_a_stage_does_not_pass(monkeypatch):
+    config = CurriculumConfig(on=True, gate=0.9, every=5, rows=50, patience=10)
+    walk = Curriculum(config, TASK, 0)
+    answering(monkeypatch, 0.95)
+    assert walk.look(MODEL, CPU, 1, 5) and (walk.stage, walk.passed, walk.began) == (2, 1, 5)
+    answering(monkeypatch, 0.5)
+    assert walk.look(MODEL, CPU, 1, 10) and not walk.ended
+    assert walk.look(MODEL, CPU, 1, 15) and walk.ended and walk.passed == 1
+    again = Curriculum(config, TASK, 0)
+    again.restore(**walk.state())
+    assert again.state() == walk.state() == {"stage": 2, "began": 5, "passed": 1, "ended": True}
+
+
+def test_with_patience_training_ends_where_the_last_stage_passes(monkeypatch):
+    walk = Curriculum(CurriculumConfig(on=True, gate=0.9, every=5, rows=50, patience=10), TASK, 0)
+    answering(monkeypatch, 0.95)
+    for step in (5, 10, 15):
+        assert walk.look(MODEL, CPU, 1, step) and not walk.ended
+    assert walk.stage == 4 and walk.look(MODEL, CPU, 1, 20)["next_stage"] == 4
+    assert walk.ended and walk.passed == 4
+
+
 def test_held_out_rows_are_of_the_newest_difficulty_and_off_the_training_stream():
     walk = Curriculum(CurriculumConfig(on=True, rows=64), TASK, 0)
     for stage in (1, 2, 4):

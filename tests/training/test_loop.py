@@ -15,6 +15,8 @@ from algoprobe.core.run import RunFolder
 from algoprobe.training import loop
 from algoprobe.training.config import LoopsConfig, OptimiserConfig
 from algoprobe.training.load import load_run
+from algoprobe.training.log import whole_log
+from algoprobe.training.snapshots import snapshot_steps
 
 from .tiny import OPEN, RECIPES, Silent, run, tiny
 
@@ -274,3 +276,26 @@ def test_a_record_with_impossible_loops_is_damage(tmp_path, loops):
     folder.write("record.json", folder.record | {"loops": loops})
     with pytest.raises(AlgoprobeError, match=r"record\.json is damaged: loops is"):
         load_run(tmp_path)
+
+
+def test_a_curriculum_that_ends_ends_the_run(tmp_path):
+    experiment = RECIPES["curriculum that ends"]
+    run(experiment, tmp_path)
+    folder, config = RunFolder(tmp_path), experiment.train.curriculum
+    record, looks = folder.record, [line for line in folder.metrics if "next_stage" in line]
+    steps = record["examples"] // experiment.train.batch
+    assert record["status"] == "finished" and steps < experiment.train.steps and steps == looks[-1]["step"]
+    stages = experiment.task.build().stages()
+    assert record["passed"] == record["stage"] == stages == len(looks) and steps == stages * config.every
+    assert "validation" in folder.metrics[-1] and snapshot_steps(folder)[-1] == steps
+    assert whole_log(experiment, folder) == folder.metrics
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.name != "lock"}
+    run(experiment, tmp_path)  # it is trained already, and stays as it is
+    assert kept == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.name != "lock"}
+
+
+def test_each_stage_begins_with_a_new_optimiser(monkeypatch, tmp_path):
+    made, build = [], loop.build
+    monkeypatch.setattr(loop, "build", lambda *arguments: made.append(1) or build(*arguments))
+    run(RECIPES["curriculum that ends"], tmp_path)
+    assert len(made) == 1 + RunFolder(tmp_path).record["passed"]

@@ -155,3 +155,22 @@ def test_losses_that_make_no_sense_are_refused():
         UsageError, match=r"train\.loops\.loss: 'from-difficulty' .*'last', 'every'.*no order of difficulty"
     ):
         replace(naive, task=replace(naive.task, distribution="naive")).check()
+
+
+def test_smoothed_labels_are_those_of_the_formula():
+    logits, targets = torch.randn(3, 2, 7, dtype=torch.float64), torch.tensor([[1, 2], [3, IGNORE], [6, 0]])
+    wanted, log_p = 0.0, logits.log_softmax(-1)
+    for row, column in [(r, c) for r in range(3) for c in range(2) if targets[r, c] != IGNORE]:
+        y = torch.full((7,), 0.1 / 7, dtype=torch.float64)
+        y[targets[row, column]] += 0.9
+        wanted -= (y * log_p[row, column]).sum()
+    torch.testing.assert_close(cross_entropy(logits, targets, 0.1), wanted)
+    every = logits.expand(2, *logits.shape)
+    torch.testing.assert_close(loop_cross_entropy(every, targets, torch.ones(3, dtype=torch.long), 0.1), wanted)
+
+
+def test_smoothing_reaches_the_training_step():
+    experiment, model, batch, _ = parts("last")
+    plain, _, _ = gradients(model, batch, 2, experiment.train, CPU)
+    smooth, _, _ = gradients(model, batch, 2, replace(experiment.train, label_smoothing=0.3), CPU)
+    assert not torch.equal(plain, smooth)

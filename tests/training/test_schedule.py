@@ -46,3 +46,15 @@ def test_loop_distributions():
 
 def test_the_budget_is_whole_batches():
     assert TrainConfig(examples=1001, batch=10).steps == 101
+
+
+def test_a_restarted_schedule_warms_up_again_and_keeps_its_end():
+    config = TrainConfig(examples=12_800, batch=128, warmup=1280, decay=0.5)
+    assert learning_rate_factor(config, 20, began=20) == pytest.approx(0.1)
+    assert learning_rate_factor(config, 29, began=20) == learning_rate_factor(config, 29) == 1.0
+    assert learning_rate_factor(config, 75, began=20) == learning_rate_factor(config, 75) == 0.5
+
+
+def test_a_poisson_draw_is_read_at_its_largest():
+    assert recommended_loops(LoopsConfig(draw="poisson", low=2, high=8), 4, 1) == 8
+    assert recommended_loops(LoopsConfig(draw="uniform", low=2, high=8), 4, 1) == 5

@@ -50,6 +50,15 @@ RECIPES = {
 }
 RECIPES["curriculum"] = replace(RECIPES["curriculum"], task=replace(RECIPES["curriculum"].task, n=29))
 RECIPES["random loops"] = replace(RECIPES["random loops"], task=replace(RECIPES["random loops"].task, n=29))
+# Each stage begins with a new optimiser, and the run ends where the last one passes.
+RECIPES["curriculum that ends"] = replace(
+    tiny(
+        curriculum=replace(OPEN, patience=20, restart=True),
+        snapshots=5,
+        label_smoothing=0.1,
+    ),
+    task=RECIPES["curriculum"].task,
+)
 # The embedding channel needs answers that are tokens.
 CHANNEL = TransformerConfig(layers=1, heads=2, width=16, position="learned", output="tied", loops=2)
 RECIPES["embedding channel"] = replace(
