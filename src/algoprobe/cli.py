@@ -161,7 +161,7 @@ def eval_command(arguments: list[str]) -> int:
 
 
 def lens_command(arguments: list[str]) -> int:
-    """Open a trained model: logit, attribution, patch, path, pattern, ablate, probe."""
+    """Open a trained model: logit, loops, attribution, patch, path, pattern, ablate, probe."""
     options = parse(LensOptions, "lens", arguments)
     from algoprobe.studies.lenses import look
 

@@ -73,7 +73,7 @@ class LensOptions:
     """Open a trained model: what it holds where, what depends on what, and where it looks."""
 
     kind: tyro.conf.Positional[str]
-    """logit, attribution, patch, path, pattern, ablate or probe."""
+    """logit, loops, attribution, patch, path, pattern, ablate or probe."""
     run: tyro.conf.Positional[str]
     """A run folder, or zoo:NAME."""
     on: str = ""

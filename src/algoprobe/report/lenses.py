@@ -19,6 +19,10 @@ WRITTEN = 16
 """A map with more columns than this has no numbers in its cells and upright labels above."""
 
 
+NUMBERS = ("kl", "change")
+"""Fields that a row can lack, where None is no number rather than all of them."""
+
+
 def label(value: Any) -> str:
     """A place on an axis in words; None is `all`."""
     return "all" if value is None else str(value)
@@ -127,6 +131,8 @@ def rows_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title:
         if column == "95 %":
             low, high = number_of(row["low"]), number_of(row["high"])
             return f"{low} to {high}" if "-" in low else f"{low}–{high}"
+        if row[column] is None and column in NUMBERS:
+            return "–"
         return number_of(row[column]) if isinstance(row[column], float) else label(row[column])
 
     lines = tuple(tuple(text(row, column) for column in columns) for row in rows)

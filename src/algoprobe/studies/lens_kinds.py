@@ -1,4 +1,4 @@
-"""The seven lenses: each takes a model with its rows and gives plain rows, and how they are shown."""
+"""The lenses: each takes a model with its rows and gives plain rows, and how they are shown."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from algoprobe.core.errors import AlgoprobeError, UsageError, nearest, unknown
 from algoprobe.options import LensOptions
 from algoprobe.probes.ablation import ablation
 from algoprobe.probes.attribution import logit_attribution, strongest_wrong
+from algoprobe.probes.dynamics import loop_dynamics
 from algoprobe.probes.inputs import Inputs, answer_logits
 from algoprobe.probes.lens import logit_lens
 from algoprobe.probes.linear_probe import FEWEST, linear_probe
@@ -90,6 +91,20 @@ def logit(subject: Subject) -> Found:
     note = "Accuracy when the stack ends here: the site's residual stream through the final norm and the output."
     columns = ("site", "loop", "accuracy", "95 %", "log_probability", "agreement")
     return rows, View("Logit lens", note, "site", "loop", "accuracy", columns)
+
+
+def dynamics(subject: Subject) -> Found:
+    """What each loop does to the answer and to the state."""
+    rows, first = loop_dynamics(subject.model, subject.inputs, subject.loops)
+    rows = [row | {"read": "answer"} for row in rows]
+    found = first[first > 0]
+    mean = f"on average first right after loop {float(found.double().mean()):.1f}" if len(found) else "never right"
+    note = (
+        f"Rows are {mean}. Margin: logit of the answer less that of the strongest wrong class; entropy and KL to the "
+        "loop before in nats; change: how far the state still moves, relative to its size."
+    )
+    columns = ("loop", "accuracy", "95 %", "margin", "entropy", "kl", "change", "rows")
+    return rows, View("Loop by loop", note, "read", "loop", "accuracy", columns)
 
 
 def attribution(subject: Subject) -> Found:

@@ -22,7 +22,20 @@ from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.task import Cell, Task
 from algoprobe.training.evaluation import open_run
 
-from .lens_kinds import Found, Subject, View, ablate, attribution, check_finite, logit, patch, path, pattern, probe
+from .lens_kinds import (
+    Found,
+    Subject,
+    View,
+    ablate,
+    attribution,
+    check_finite,
+    dynamics,
+    logit,
+    patch,
+    path,
+    pattern,
+    probe,
+)
 
 PRINTED = 8
 """Columns of numbers that a terminal holds beside their names."""
@@ -32,6 +45,7 @@ MOST_SAMPLED = 100_000
 
 KINDS: dict[str, tuple[Callable[[Subject], Found], int]] = {
     "logit": (logit, 500),
+    "loops": (dynamics, 500),
     "attribution": (attribution, 200),
     "patch": (patch, 100),
     "path": (path, 50),
