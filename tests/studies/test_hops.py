@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from algoprobe.core.errors import UsageError
-from algoprobe.studies import halting, hops_deep, hops_two
+from algoprobe.studies import halting, hops_cost, hops_deep, hops_lens, hops_loops, hops_two
 from algoprobe.studies.comparison import changed, with_seed
 from algoprobe.studies.registry import Preset, StudyOptions, find_preset
 from algoprobe.training.config import Experiment
@@ -68,10 +68,10 @@ def test_the_untied_model_and_the_loop_compute_alike():
 
 def test_figure_3_at_toy_size(monkeypatch, tmp_path, capsys):
     long = {hops_two.LONG: toy(hops_two.long_row()[hops_two.LONG])}
-    toys(monkeypatch, hops_two, "R = 2", "channel")
+    toys(monkeypatch, hops_two, "R = 2", "reset")
     monkeypatch.setattr(hops_two, "long_row", lambda: long)
     found = hops_two.hops_fig3(StudyOptions(seeds=2, out=tmp_path, json=True))
-    assert [row["model"] for row in found["rows"]] == ["R = 2", "channel", hops_two.LONG]
+    assert [row["model"] for row in found["rows"]] == ["R = 2", "reset", hops_two.LONG]
     row = found["rows"][0]
     assert [point["examples"] for point in row["curve"]] == [64, 192, 384, 1024]
     assert row["cells"] == row["curve"][-1]["cells"] and set(row["cells"]) == set(hops_two.GROUPS)
@@ -81,7 +81,7 @@ def test_figure_3_at_toy_size(monkeypatch, tmp_path, capsys):
     assert found["rows"][2]["cells"]["ood"]["seeds"] == 1
     seconds = [point["cpu_seconds"] for point in row["curve"]]
     assert seconds == sorted(seconds) and seconds[0] > 0
-    assert {v["trained_on"] for v in found["verdicts"]} == {"R = 2", "channel"}
+    assert {v["trained_on"] for v in found["verdicts"]} == {"R = 2", "reset"}
     folder = tmp_path / "hops-fig3"
     assert json.loads((folder / "results.json").read_text()) == found
     assert {"figure.png", "seconds.svg", "long.pdf", "table.md"} <= files(folder)
@@ -90,10 +90,11 @@ def test_figure_3_at_toy_size(monkeypatch, tmp_path, capsys):
 
 def test_figure_4_at_toy_size(monkeypatch, tmp_path):
     long = {hops_two.LONG: toy(hops_two.long_row()[hops_two.LONG])}
-    toys(monkeypatch, hops_two, "R = 2", "channel")
-    monkeypatch.setattr(hops_two, "long_row", lambda: long)
-    found = hops_two.hops_fig4(StudyOptions(seeds=3, out=tmp_path, json=True))
-    assert [row["model"] for row in found["rows"]] == [hops_two.LONG, "channel"]
+    toys(monkeypatch, hops_two, "R = 2", "reset")
+    monkeypatch.setattr(hops_lens, "rows_of", hops_two.rows_of)
+    monkeypatch.setattr(hops_lens, "long_row", lambda: long)
+    found = hops_lens.hops_fig4(StudyOptions(seeds=3, out=tmp_path, json=True))
+    assert [row["model"] for row in found["rows"]] == [hops_two.LONG, "reset"]
     rows = found["rows"][1]["rows"]
     assert {(row["target"], row["depth"]) for row in rows} == {(t, d) for t in ("bridge", "target") for d in range(3)}
     assert {row["group"] for row in rows} == {"train", "id", "ood"} and rows[-1]["phase"] == "end"
@@ -106,9 +107,9 @@ def test_the_lens_of_the_last_depth_is_the_models_own_accuracy(tmp_path):
     from algoprobe.training.evaluation import open_run
 
     preset = toy(find_preset("hops-two"))
-    jobs = hops_two.train_rows({"channel": preset}, StudyOptions(out=tmp_path, json=True))
-    rows = hops_two.lens_by_phase(jobs["channel"][0])
-    run = open_run(jobs["channel"][0].folder.path)
+    jobs = hops_two.train_rows({"reset": preset}, StudyOptions(out=tmp_path, json=True))
+    rows = hops_lens.lens_by_phase(jobs["reset"][0])
+    run = open_run(jobs["reset"][0].folder.path)
     cells = hops_two.Groups.of(run).accuracy(run)
     for group in ("train", "id", "ood"):
         last = [row for row in rows if (row["group"], row["target"], row["phase"]) == (group, "target", "end")][-1]
@@ -120,10 +121,10 @@ def curve(*points: tuple[float, float]) -> list[dict]:
 
 
 def test_phases():
-    found = hops_two.phases(curve((0.1, 0.1), (0.6, 0.2), (1.0, 0.7), (1.0, 0.96), (1.0, 1.0)))
+    found = hops_lens.phases(curve((0.1, 0.1), (0.6, 0.2), (1.0, 0.7), (1.0, 0.96), (1.0, 1.0)))
     assert found == {"memorised": 1, "generalised": 3, "end": 4}
-    assert hops_two.phases(curve((0.1, 0.1), (0.5, 0.5))) == {"end": 1}
-    assert hops_two.phases(curve((0.1, 0.1), (1.0, 0.97))) == {"end": 1}  # the end is no phase of its own twice
+    assert hops_lens.phases(curve((0.1, 0.1), (0.5, 0.5))) == {"end": 1}
+    assert hops_lens.phases(curve((0.1, 0.1), (1.0, 0.97))) == {"end": 1}  # the end is no phase of its own twice
 
 
 def test_a_group_over_seeds_is_averaged_and_pooled():
@@ -141,6 +142,8 @@ def deep(tmp_path_factory):
     """Figures 5 and 6 at toy size, from one set of runs."""
     with pytest.MonkeyPatch.context() as patch:
         toys(patch, hops_deep, "R = 2", "dynamic", "reset")
+        for module in (hops_cost, hops_loops):
+            patch.setattr(module, "rows_of", hops_deep.rows_of)
         patch.setattr(hops_deep, "SWEEP", (1, 2, 4, 24, 64))
         patch.setattr(hops_deep, "at", lambda row, hops, loops: 0.5)  # a toy has no 20 hops
         options = StudyOptions(seeds=2, out=tmp_path_factory.mktemp("deep"), json=True)
@@ -160,15 +163,15 @@ def test_figure_5_at_toy_size(deep):
 
 def test_figures_6_8_9_and_10_from_the_same_runs(deep, monkeypatch):
     options, _ = deep
-    before = set(options.out.rglob("model.safetensors"))
-    six = hops_deep.hops_fig6(options)
+    before = {path: path.stat().st_mtime_ns for path in options.out.rglob("model.safetensors")}
+    six = hops_cost.hops_fig6(options)
     assert {row["hops"] for row in six["rows"]} == {2, 3} and all(row["steps"] > 0 for row in six["rows"])
     assert len(six["fine_tuning"]) == 6 and {row["hops"] for row in six["fine_tuning"]} <= {3, 4}
-    monkeypatch.setattr(hops_deep, "MARGIN_HOPS", (2, 5))
-    eight = hops_deep.hops_fig8(replace(options, models=("reset",)))
+    monkeypatch.setattr(hops_loops, "MARGIN_HOPS", (2, 5))
+    eight = hops_loops.hops_fig8(replace(options, models=("reset",)))
     assert [(row["hops"], row["loop"]) for row in eight["rows"]] == [(h, r) for h in (2, 5) for r in range(1, 65)]
-    monkeypatch.setattr(hops_deep, "MOST_LOOPS", 6)
-    nine = hops_deep.hops_fig9_10(options)
+    monkeypatch.setattr(hops_loops, "MOST_LOOPS", 6)
+    nine = hops_loops.hops_fig9_10(options)
     assert {row["model"] for row in nine["mix"]} == {"dynamic", "reset"}
     for row in nine["rows"]:
         assert 1 <= row["loops"] <= 6 and 0 <= row["accuracy"] <= 1
@@ -176,7 +179,8 @@ def test_figures_6_8_9_and_10_from_the_same_runs(deep, monkeypatch):
     oracle = {(r["model"], r["value"]): r["accuracy"] for r in nine["rows"] if r["rule"] == "oracle"}
     for row in nine["rows"]:
         assert row["accuracy"] <= oracle[row["model"], row["value"]] + 1e-9  # no rule is right where it is not
-    assert set(options.out.rglob("model.safetensors")) == before  # nothing was trained again, nothing overwritten
+    now = {path: path.stat().st_mtime_ns for path in options.out.rglob("model.safetensors")}
+    assert now == before  # nothing was trained again, nothing overwritten
     for name in ("hops-fig6", "hops-fig8", "hops-fig9-10"):
         assert {"results.json", "table.md"} <= files(options.out / name)
 

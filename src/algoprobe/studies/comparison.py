@@ -50,6 +50,11 @@ def changed(experiment: Experiment, **parts: dict[str, Any]) -> Experiment:
     return experiment
 
 
+def varied(preset: Preset, **parts: dict[str, Any]) -> Preset:
+    """`preset` with fields changed as in `changed`, under its own name."""
+    return replace(preset, make=lambda: changed(preset.make(), **parts))
+
+
 def with_seed(experiment: Experiment, seed: int) -> Experiment:
     """`experiment` with all three seeds set to `seed`, and of a task of facts other facts."""
     task = replace(experiment.task, graph=seed) if isinstance(experiment.task, HopsConfig) else experiment.task

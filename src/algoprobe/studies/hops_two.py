@@ -1,4 +1,4 @@
-"""Two hops: does a model compose facts that training has only shown alone? Figures 3 and 4 of arXiv 2604.07822.
+"""Two hops: does a model compose facts that training has only shown alone? Figure 3 of arXiv 2604.07822.
 
 Laptop scale: 50 entities and 10 relations, every seed with facts, a split and test rows of its own.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from algoprobe.core.statistics import mean_interval, wilson
 
-from .comparison import about, changed, chosen, finish, train_rows, verdicts_of
+from .comparison import about, chosen, finish, train_rows, varied, verdicts_of
 from .registry import Preset, StudyOptions, find_preset, study
 
 if TYPE_CHECKING:
@@ -23,37 +23,32 @@ if TYPE_CHECKING:
 
 GROUPS = ("train", "id", "ood", "first-ood", "second-ood")
 """Training pairs, then the test groups: both facts ID, both OOD, an OOD fact first, an OOD fact second."""
-CURE = "channel"
+CURE = "reset"
 TRAIN_ROWS = 500
-LENS_ROWS = 500
-
-
-def varied(name: str, **parts: dict[str, Any]) -> Preset:
-    """A preset with fields changed, under its own name."""
-    found = find_preset(name)
-    return Preset(found.name, found.scale, found.summary, lambda: changed(found.make(), **parts))
 
 
 def rows_of(scale: str) -> dict[str, Preset]:
-    """The models of both figures: loops of the paper's kind, untied blocks of the same depth, the cure."""
+    """The models of Figures 3 and 4: loops of the paper's kind, untied blocks of the same depth, the cure."""
     if scale == "paper":
-        loops = {f"R = {r}": varied("hops-two-paper", model={"loops": r}) for r in (1, 2, 4, 8)}
-        untied = varied("hops-two-paper", model={"layers": 8, "loops": 1})
+        loops = {f"R = {r}": varied(find_preset("hops-two-paper"), model={"loops": r}) for r in (1, 2, 4, 8)}
+        untied = varied(find_preset("hops-two-paper"), model={"layers": 8, "loops": 1})
         cure = varied(
-            "hops-two-paper",
+            find_preset("hops-two-paper"),
             model={"loops": 2, "recurrence": "embedding"},
             loops={"loss": "from-difficulty"},
         )
         return {"8 untied layers": untied, **loops, CURE: cure}
-    loops = {f"R = {r}": varied("hops-two-loop", model={"loops": r}) for r in (1, 2, 4, 8)}
-    untied = varied("hops-two-loop", model={"layers": 2, "loops": 1})
+    loops = {f"R = {r}": varied(find_preset("hops-two-loop"), model={"loops": r}) for r in (1, 2, 4, 8)}
+    untied = varied(find_preset("hops-two-loop"), model={"layers": 2, "loops": 1})
     # From the paper's loop to the cure, one part at a time.
     relative = {"position": "relative"}
     each = {"loss": "from-difficulty"}
     steps = {
-        "R = 2, relative": varied("hops-two-loop", task={"answer_at": "last"}, model=relative),
-        "R = 2, relative, loss a loop": varied("hops-two-loop", task={"answer_at": "last"}, model=relative, loops=each),
-        "R = 2, relative, channel added": varied("hops-two", model={"recurrence": "embedding", "inject": False}),
+        "R = 2, relative": varied(find_preset("hops-two-loop"), task={"answer_at": "last"}, model=relative),
+        "R = 2, relative, loss a loop": varied(
+            find_preset("hops-two-loop"), task={"answer_at": "last"}, model=relative, loops=each
+        ),
+        "R = 2, relative, channel": varied(find_preset("hops-two"), model={"recurrence": "embedding", "inject": False}),
     }
     return {"2 untied layers": untied, **loops, **steps, CURE: find_preset("hops-two")}
 
@@ -66,7 +61,7 @@ LONG_TIMES = 5
 def long_row() -> dict[str, Preset]:
     """The longer run of the paper's loop."""
     examples = LONG_TIMES * find_preset("hops-two-loop").make().train.examples
-    return {LONG: varied("hops-two-loop", train={"examples": examples})}
+    return {LONG: varied(find_preset("hops-two-loop"), train={"examples": examples})}
 
 
 @dataclass(frozen=True)
@@ -249,93 +244,4 @@ def hops_fig3(options: StudyOptions) -> dict[str, Any]:
             )  # fmt: skip
     title = f"Accuracy at the end: mean over {options.seeds} seeds [95 %]; {options.scale} scale"
     finish(options.out / "hops-fig3", results, [shown.groups_table(found, GROUPS, title)], charts, options)
-    return results
-
-
-def phases(curve: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Which snapshot stands for which phase, as places in `curve`; a phase that the run does not show is missing.
-
-    `memorised`: the largest lead of training pairs over the ID test, where it is 0.2 or more. `generalised`: the first
-    with ID at 0.95 or more. `end`: the last.
-    """
-    lead = [point["cells"]["train"]["accuracy"] - point["cells"]["id"]["accuracy"] for point in curve]
-    found = {}
-    if max(lead) >= 0.2:
-        found["memorised"] = lead.index(max(lead))
-    known = [place for place, point in enumerate(curve) if point["cells"]["id"]["accuracy"] >= 0.95]
-    if known and known[0] < len(curve) - 1:
-        found["generalised"] = known[0]
-    return found | {"end": len(curve) - 1}
-
-
-def lens_by_phase(job: Job) -> list[dict[str, Any]]:
-    """Rows of the lens in each phase: bridge at the first relation, target at the answer, by group and depth."""
-    import torch
-
-    from algoprobe.probes.inputs import Inputs
-    from algoprobe.probes.lens import column_lens
-    from algoprobe.training.evaluation import open_run
-    from algoprobe.training.snapshots import load_snapshot
-
-    curve, run, rows = along_training(job), open_run(job.folder.path), []
-    groups = Groups.of(run)
-    for phase, place in phases(curve).items():
-        load_snapshot(run, curve[place]["step"])
-        for group in ("train", "id", "ood"):
-            batch = groups.batches[group]
-            batch = run.task.sample("train", run.experiment.seeds.data, batch.index) if group == "train" else batch
-            targets = run.task.column_targets(batch)
-            first = run.task.column_kinds(batch)["relation 1"]
-            wanted = {
-                "bridge": np.where(first, targets["reached"], np.nan),
-                "target": targets["after_2"],
-            }
-            wanted = {name: torch.from_numpy(np.nan_to_num(v, nan=-1).astype(np.int64)) for name, v in wanted.items()}
-            found = column_lens(run.model, Inputs.of(batch, run.model), wanted, run.loops)
-            rows += [row | {"phase": phase, "group": group, "examples": curve[place]["examples"]} for row in found]
-    return rows
-
-
-@study("hops-fig4")
-def hops_fig4(options: StudyOptions) -> dict[str, Any]:
-    """Where bridge and answer can be read in each phase of training, in the plain loop and the cure (Figure 4)."""
-    from algoprobe.report import loops as shown
-
-    rows = rows_of(options.scale)
-    plain = LONG if options.scale == "laptop" else "R = 2"
-    names = chosen(options, [plain, CURE], [plain, CURE])
-    one = replace(options, seeds=1, models=())
-    jobs = train_rows({name: long_row()[LONG] if name == LONG else rows[name] for name in names}, one)
-    found = [{"model": model, "rows": lens_by_phase(of_row[0])} for model, of_row in jobs.items()]
-    results = {"study": "hops-fig4", "scale": options.scale, "seeds": 1, "rows": found, "verdicts": [], **about(jobs)}
-    charts, tables = {}, []
-    for row in found:
-        for phase in dict.fromkeys(one["phase"] for one in row["rows"]):
-            of_phase = [one for one in row["rows"] if one["phase"] == phase]
-            points = [
-                {"line": f"{one['target']}, {one['group']}", "depth": one["depth"], "accuracy": one["accuracy"]}
-                for one in of_phase
-            ]
-            examples = of_phase[0]["examples"]
-            name = f"{'cure' if row['model'] == CURE else 'loop'}-{phase}"
-            charts[name] = shown.lines(
-                points, "depth", "accuracy", f"{row['model']}, {phase}: what can be read at which depth",
-                f"Logit lens after {examples:,} examples: the bridge at the first relation, the target at the answer.",
-                names=("blocks passed", "accuracy of the lens"),
-            )  # fmt: skip
-            tables.append(
-                shown.rows_table(
-                    of_phase,
-                    (
-                        ("target", "read"),
-                        ("group", "rows of"),
-                        ("depth", "blocks"),
-                        ("accuracy", "accuracy"),
-                        ("rows", "rows"),
-                    ),
-                    f"{row['model']}, {phase}, {examples:,} examples: logit lens",
-                    words=2,
-                )
-            )
-    finish(options.out / "hops-fig4", results, tables, charts, options)
     return results

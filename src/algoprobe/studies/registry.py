@@ -13,7 +13,18 @@ from algoprobe.core.config import to_dict
 from algoprobe.core.errors import outside, unknown
 from algoprobe.training.config import Experiment
 
-MODULES = ("search_fig2", "search_fig5", "search_recipes", "search_larger", "hops_presets", "hops_two", "hops_deep")
+MODULES = (
+    "search_fig2",
+    "search_fig5",
+    "search_recipes",
+    "search_larger",
+    "hops_presets",
+    "hops_two",
+    "hops_lens",
+    "hops_deep",
+    "hops_cost",
+    "hops_loops",
+)
 
 Scale = Literal["laptop", "paper"]
 
