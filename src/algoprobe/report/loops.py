@@ -41,13 +41,15 @@ def lines(
         if p[y] is not None
     ]
     scale = alt.Scale(type="log" if log else "linear", nice=False, zero=False)
-    across = alt.X("x:Q", title=names[0], scale=scale, axis=alt.Axis(grid=False, format="~s"))
+    axis = alt.Axis(grid=False, format="~s", **({"values": ticks([p["x"] for p in data])} if log else {}))
+    across = alt.X("x:Q", title=names[0], scale=scale, axis=axis)
     domain = alt.Scale(domain=[0, 1], nice=False, clamp=True) if share else alt.Scale(zero=False)
     up = alt.Y("y:Q", title=names[1], scale=domain)
     colours, dashes, _ = run_scales(series, False)
     if ordered:
         colours, dashes = alt.Scale(domain=series, range=shades(len(series))), alt.Scale(domain=series, range=[[1, 0]])
-    colour = alt.Color("line:N", scale=colours, sort=series, legend=legend(series), title=None)
+    key = alt.Legend(**(legend(series).to_dict() | {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolSize": 300}))
+    colour = alt.Color("line:N", scale=colours, sort=series, legend=key, title=None)
     dash = alt.StrokeDash("line:N", scale=dashes, legend=None)
     base = alt.Chart(alt.Data(values=data))
     layers = []
@@ -71,30 +73,42 @@ def lines(
     return themed(alt.layer(*layers), title, note, height=height)
 
 
-def share_of(cell: Point) -> str:
-    """A mean with its interval, as in `0.98 [0.96, 1.00]`."""
-    return f"{number(cell['accuracy'])} [{number(cell['low'])}, {number(cell['high'])}]"
+def ticks(values: Sequence[float]) -> list[float]:
+    """Powers of two where few of them hold all values, else 1 and 3 times the powers of ten."""
+    low, high = min(values), max(values)
+    if high <= 256:
+        found = [2.0**power for power in range(-4, 40)]
+    else:
+        found = [first * 10.0**power for power in range(-3, 14) for first in (1, 3)]
+    return [value for value in found if low <= value <= high]
 
 
-def groups_table(rows: Sequence[Point], groups: Sequence[str], title: str) -> Table:
-    """A row a model: accuracy in each group of test rows with its interval, and seconds; baselines beneath."""
-    body = tuple(
-        (
-            row["model"],
-            *(share_of(row["cells"][group]) for group in groups),
-            f"{row['cpu_seconds']:.0f}",
-            f"{row['examples'] / 1e6:.1f}M",
-        )
-        for row in rows
-    )
+SHORT = {"first-ood": "OOD, ID", "second-ood": "ID, OOD", "ood": "OOD", "id": "ID"}
+"""Groups of two-hop rows, by which hops are OOD."""
+
+
+def groups_tables(rows: Sequence[Point], groups: Sequence[str], title: str) -> list[Table]:
+    """A row a model: mean accuracy in each group of test rows with the baselines beneath; then OOD with intervals."""
+    body = []
+    for row in rows:
+        spent = (f"{row['cpu_seconds']:.0f}", f"{row['examples'] / 1e6:.1f}M")
+        body.append((row["model"], *(number(row["cells"][group]["accuracy"]) for group in groups), *spent))
     first = rows[0]["cells"]
     foot = tuple(
         (word, *(number(first[group][key]) for group in groups), "", "")
         for word, key in (("chance", "chance"), ("best shortcut", "shortcut"))
     )
     counted = ("test rows", *(f"{first[group]['rows_in_all']}" for group in groups), "", "")
-    columns = ("model", *groups, "CPU s a seed", "examples")
-    return Table(title, (("", columns),), (*body, *foot, counted), foot=3)
+    columns = ("model", *(SHORT.get(group, group) for group in groups), "CPU s", "seen")
+    means = Table(title, (("", columns),), (*body, *foot, counted), foot=3)
+    lines = []
+    for row in rows:
+        cell = row["cells"]["ood"]
+        pooled = f"{cell['pooled_low']:.2f}–{cell['pooled_high']:.2f}"
+        seeds = ", ".join(f"{value:.2f}" for value in cell["values"])
+        lines.append((row["model"], number(cell["pooled"]), pooled, f"{cell['rows_in_all']}", seeds))
+    columns = ("model", "accuracy", "95 %", "rows", "each seed")
+    return [means, Table("Both hops OOD, the rows of all seeds pooled", (("", columns),), tuple(lines))]
 
 
 def rows_table(rows: Sequence[Point], columns: Sequence[tuple[str, str]], title: str, words: int = 1) -> Table:
