@@ -25,9 +25,12 @@ ROWS = 200
 
 
 def rows_of(scale: str) -> dict[str, Preset]:
-    """The paper's loop with R fixed and drawn, and the cure."""
-    name, fixed = ("hops-paper", range(1, 9)) if scale == "paper" else ("hops-loop", (1, 2, 4, 8))
+    """Untied blocks, the paper's loop with R fixed and drawn, and the cure."""
+    name, fixed, untied = ("hops-paper", range(1, 9), 16) if scale == "paper" else ("hops-loop", (1, 2, 4, 8), 8)
     rows = {f"R = {r}": varied(find_preset(name), model={"loops": r}, loops={"draw": "fixed"}) for r in fixed}
+    rows[f"{untied} untied layers"] = varied(
+        find_preset(name), model={"layers": untied, "loops": 1}, loops={"draw": "fixed"}
+    )
     rows[DYNAMIC] = find_preset(name)
     if scale == "laptop":
         rows[CURE] = find_preset("hops-deep")

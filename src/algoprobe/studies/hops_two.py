@@ -181,7 +181,7 @@ BANDS = {
     "8 untied layers": ("0", 0.0, 0.05),
     CURE: ("–", 0.95, 1.0),
 }
-"""OOD accuracy: the paper's, and where ours should lie. The plain loop has none: at a laptop's budget it only starts."""
+"""OOD accuracy: the paper's, and where ours should lie. The plain loop has none: on a laptop it only starts."""
 
 
 @study("hops-fig3")
