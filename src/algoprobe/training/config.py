@@ -235,8 +235,9 @@ class Experiment:
                 f"({self.task.drawn_from})"
             )
         for name in ("patience", "restart"):
-            if getattr(curriculum, name) and not curriculum.on:
-                raise outside(f"train.curriculum.{name}", getattr(curriculum, name), "0 without a curriculum")
+            value = getattr(curriculum, name)
+            if value and not curriculum.on:
+                raise outside(f"train.curriculum.{name}", value, f"{type(value)()} without train.curriculum.on")
         if curriculum.on and curriculum.start > task.stages():
             raise outside("train.curriculum.start", curriculum.start, f"1 to {task.stages()}, the task's difficulties")
         loss = self.train.loops.loss
