@@ -5,7 +5,8 @@ import torch
 
 from algoprobe.core.errors import UsageError
 from algoprobe.probes.inputs import Inputs, answer_logits, right, target_log_probability
-from algoprobe.probes.lens import lens_logits, logit_lens, residual_sites
+from algoprobe.probes.lens import column_lens, lens_logits, logit_lens, residual_sites
+from algoprobe.probes.record import record
 from tests.probes.small import LOOPED, PACKED, PLAIN, SMALL, VARIANTS, build, rows
 
 
@@ -49,3 +50,21 @@ def test_sites_that_hold_no_stream_are_errors():
         logit_lens(model, inputs, ["blocks.*.mlp_out"])
     with pytest.raises(UsageError, match="matches no module"):
         logit_lens(model, inputs, ["loop_oot"])
+
+
+def test_a_column_is_read_as_the_model_would_read_its_last():
+    config, sizes = VARIANTS["layer norm, looped, outer norm"]
+    model, inputs = build(config, sizes), rows(sizes)
+    with record(model, ["embed", "blocks.*.resid_post"]) as seen:
+        model(inputs.tokens, inputs.lengths)
+    wanted = torch.full(inputs.tokens.shape[:2], -1)
+    wanted[:4, 3] = model.read_out(seen["blocks.1.resid_post", 2]).argmax(-1)[:4, 3]
+    wanted[:, -1] = model.read_out(seen["embed", 0]).argmax(-1)[:, -1]
+    found = column_lens(model, inputs, {"said": wanted})
+    assert [(row["site"], row["loop"]) for row in found[::2]] == [
+        ("embed", 0), *((f"blocks.{b}.resid_post", r) for r in range(3) for b in range(2))
+    ]  # fmt: skip
+    assert [row["depth"] for row in found[::2]] == list(range(7))
+    at = {(row["depth"], row["column"]): row for row in found}
+    assert at[6, -7]["accuracy"] == at[0, -1]["accuracy"] == 1.0 and {column for _, column in at} == {-7, -1}
+    assert at[6, -7]["rows"] == 4 and at[6, -1]["rows"] == 6  # only where something is asked

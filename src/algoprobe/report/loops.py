@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from .tables import Table
-from .theme import DASHED, INK, SOFT, legend, run_scales, shades, themed
+from .theme import DASHED, SOFT, legend, run_scales, shades, themed
 from .verdict import number
 
 Point = dict[str, Any]
@@ -25,13 +25,11 @@ def lines(
     ordered: bool = False,
     log: bool = False,
     share: bool = True,
-    marks: Sequence[tuple[float, str]] = (),
-    height: int = 260,
 ) -> alt.LayerChart:
     """`y` against `x`, a line for each value of `line`, a band where points have `low` and `high`.
 
-    `names` are the titles of the axes; a `chance` of points is drawn dashed, `marks` are (x, words) of upright rules.
-    With `ordered` the lines have an order and their colours too.
+    `names` are the titles of the axes; a `chance` of points is drawn dashed. With `ordered` the lines have an order and
+    their colours too; `share` keeps the upright axis at 0 to 1.
     """
     series = list(dict.fromkeys(str(point["line"]) for point in points))
     kept = ("low", "high", "chance")
@@ -66,11 +64,7 @@ def lines(
     layers.append(base.mark_line(clip=True).encode(x=across, y=up, color=colour, strokeDash=dash))
     if len(data) <= 200:
         layers.append(base.mark_point(filled=True, size=24, opacity=1, clip=True).encode(x=across, y=up, color=colour))
-    for place, words in marks:
-        rule = alt.Chart(alt.Data(values=[{"x": place, "words": words}]))
-        layers.append(rule.mark_rule(color=INK, strokeWidth=1.2).encode(x=across))
-        layers.append(rule.mark_text(align="left", dx=4, y=8, color=INK, fontSize=11).encode(x=across, text="words:N"))
-    return themed(alt.layer(*layers), title, note, height=height)
+    return themed(alt.layer(*layers), title, note)
 
 
 def ticks(values: Sequence[float]) -> list[float]:
