@@ -32,8 +32,11 @@ def rows_of(scale: str) -> dict[str, Preset]:
         find_preset(name), model={"layers": untied, "loops": 1}, loops={"draw": "fixed"}
     )
     rows[DYNAMIC] = find_preset(name)
-    if scale == "laptop":
-        rows[CURE] = find_preset("hops-deep")
+    rows[CURE] = find_preset("hops-deep")
+    if scale == "paper":
+        cure = {"position": "relative", "relative_slope": 1.0, "recurrence": "reset", "inject": True}
+        loops = {"draw": "uniform", "low": 1, "high": 4, "follow_stage": True, "loss": "from-difficulty"}
+        rows[CURE] = varied(find_preset(name), task={"answer_at": "last"}, model=cure, loops=loops)
     return rows
 
 

@@ -34,7 +34,8 @@ def rows_of(scale: str) -> dict[str, Preset]:
         untied = varied(find_preset("hops-two-paper"), model={"layers": 8, "loops": 1})
         cure = varied(
             find_preset("hops-two-paper"),
-            model={"loops": 2, "recurrence": "embedding"},
+            task={"answer_at": "last"},
+            model={"loops": 2, "position": "relative", "recurrence": "reset", "inject": True},
             loops={"loss": "from-difficulty"},
         )
         return {"8 untied layers": untied, **loops, CURE: cure}
