@@ -287,7 +287,7 @@ def test_a_curriculum_that_ends_ends_the_run(tmp_path):
     assert record["status"] == "finished" and steps < experiment.train.steps and steps == looks[-1]["step"]
     stages = experiment.task.build().stages()
     assert record["passed"] == record["stage"] == stages == len(looks) and steps == stages * config.every
-    assert "validation" in folder.metrics[-1] and snapshot_steps(folder)[-1] == steps
+    assert "validation" in folder.metrics[-1] and snapshot_steps(folder, experiment.train)[-1] == steps
     assert whole_log(experiment, folder) == folder.metrics
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.name != "lock"}
     run(experiment, tmp_path)  # it is trained already, and stays as it is

@@ -32,7 +32,7 @@ def test_few_or_no_snapshots():
 def test_weights_are_kept_on_the_way(tmp_path):
     run(tiny(snapshots=4), tmp_path)
     folder = RunFolder(tmp_path)
-    steps = snapshot_steps(folder)
+    steps = snapshot_steps(folder, tiny(snapshots=4).train)
     assert steps == sorted(marks(tiny(snapshots=4).train)) == [1, 3, 10, 30]
     last, final = load_file(snapshot_file(folder, 30)), load_file(folder.file("model.safetensors"))
     assert all(torch.equal(last[name], final[name]) for name in final)
@@ -49,4 +49,11 @@ def test_weights_are_kept_on_the_way(tmp_path):
 def test_a_run_without_snapshots_says_so(tmp_path):
     run(tiny(), tmp_path)
     with pytest.raises(AlgoprobeError, match="has no snapshots; train with"):
-        snapshot_steps(RunFolder(tmp_path))
+        snapshot_steps(RunFolder(tmp_path), tiny().train)
+
+
+def test_a_lost_snapshot_is_noticed(tmp_path):
+    run(tiny(snapshots=4), tmp_path)
+    snapshot_file(RunFolder(tmp_path), 3).unlink()
+    with pytest.raises(AlgoprobeError, match="has lost the snapshot after step 3"):
+        snapshot_steps(RunFolder(tmp_path), tiny(snapshots=4).train)

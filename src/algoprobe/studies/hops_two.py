@@ -107,7 +107,7 @@ def along_training(job: Job) -> list[dict[str, Any]]:
     groups, log = Groups.of(run), [line for line in whole_log(job.experiment, job.folder) if "cpu_seconds" in line]
     steps = np.array([line["step"] for line in log])
     seconds = np.array([line["cpu_seconds"] for line in log])
-    for step in snapshot_steps(job.folder):
+    for step in snapshot_steps(job.folder, job.experiment.train):
         load_snapshot(run, step)
         spent = float(np.interp(step, steps, seconds))
         cells = groups.accuracy(run)

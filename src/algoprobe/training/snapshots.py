@@ -32,11 +32,21 @@ def snapshot_file(folder: RunFolder, step: int) -> Path:
     return path / f"{step:09d}.safetensors"
 
 
-def snapshot_steps(folder: RunFolder) -> list[int]:
-    """After how many steps weights were kept. Raises `AlgoprobeError` when there are none."""
+def snapshot_steps(folder: RunFolder, config: TrainConfig) -> list[int]:
+    """After how many steps weights of a finished run were kept.
+
+    Raises `AlgoprobeError` when there are none, or when one is lost: a curve must not have a gap that nobody sees.
+    """
     found = sorted(int(path.stem) for path in folder.file("snapshots").glob("*.safetensors") if path.stem.isdigit())
     if not found:
         raise AlgoprobeError(f"{folder.path} has no snapshots; train with --train.snapshots")
+    last = folder.record.get("examples", config.steps * config.batch) // config.batch
+    for step in sorted({*(step for step in marks(config) if step <= last), last}):
+        if step not in found:
+            raise AlgoprobeError(
+                f"{folder.path} has lost the snapshot after step {step}; delete the folder, and the same command "
+                "trains it again"
+            )
     return found
 
 
