@@ -13,6 +13,7 @@ from .hops_two import CURE, LONG, Groups, along_training, long_row, rows_of
 from .registry import StudyOptions, study
 
 if TYPE_CHECKING:
+    from algoprobe.report.tables import Table
     from algoprobe.training.pool import Job
 
 
@@ -59,7 +60,22 @@ def lens_by_phase(job: Job) -> list[dict[str, Any]]:
     return rows
 
 
-COLUMNS = (("target", "read"), ("group", "rows of"), ("depth", "blocks"), ("accuracy", "accuracy"), ("rows", "rows"))
+def table_of(model: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """A row for each phase, thing read and group of rows; a column for each depth."""
+    from algoprobe.report import loops as shown
+
+    lines: dict[tuple, dict[str, Any]] = {}
+    for row in rows:
+        line = lines.setdefault((row["phase"], row["target"], row["group"]), dict(row))
+        line[str(row["depth"])] = row["accuracy"]
+    depths = sorted({row["depth"] for row in rows})
+    columns = (
+        ("phase", "phase"), ("target", "read"), ("group", "rows of"), *((str(d), f"{d} blocks") for d in depths),
+        ("rows", "rows"),
+    )  # fmt: skip
+    examples = {row["phase"]: f"{row['phase']} after {row['examples']:,} examples" for row in rows}
+    title = f"{model}: logit lens of bridge (at the first relation) and target; {', '.join(examples.values())}"
+    return shown.rows_table(list(lines.values()), columns, title, words=3)
 
 
 @study("hops-fig4")
@@ -89,7 +105,6 @@ def hops_fig4(options: StudyOptions) -> dict[str, Any]:
                 f"Logit lens after {examples:,} examples: the bridge at the first relation, the target at the answer.",
                 names=("blocks passed", "accuracy of the lens"),
             )  # fmt: skip
-            title = f"{row['model']}, {phase}, {examples:,} examples: logit lens"
-            tables.append(shown.rows_table(of_phase, COLUMNS, title, words=2))
+        tables.append(table_of(row["model"], row["rows"]))
     finish(options.out / "hops-fig4", results, tables, charts, options)
     return results
