@@ -39,7 +39,8 @@ def lines(
         if p[y] is not None
     ]
     scale = alt.Scale(type="log" if log else "linear", nice=False, zero=False)
-    axis = alt.Axis(grid=False, format="~s", **({"values": ticks([p["x"] for p in data])} if log else {}))
+    whole = {} if any(p["x"] % 1 for p in data) else {"tickMinStep": 1}
+    axis = alt.Axis(grid=False, format="~s", **({"values": ticks([p["x"] for p in data])} if log else whole))
     across = alt.X("x:Q", title=names[0], scale=scale, axis=axis)
     domain = alt.Scale(domain=[0, 1], nice=False, clamp=True) if share else alt.Scale(zero=False)
     up = alt.Y("y:Q", title=names[1], scale=domain)
