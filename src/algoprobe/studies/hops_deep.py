@@ -26,7 +26,7 @@ ROWS = 200
 
 def rows_of(scale: str) -> dict[str, Preset]:
     """Untied blocks, the paper's loop with R fixed and drawn, and the cure."""
-    name, fixed, untied = ("hops-paper", range(1, 9), 16) if scale == "paper" else ("hops-loop", (1, 2, 4, 8), 8)
+    name, fixed, untied = ("hops-paper", range(1, 9), 16) if scale == "paper" else ("hops-loop", (1, 2, 4, 8), 4)
     rows = {f"R = {r}": varied(find_preset(name), model={"loops": r}, loops={"draw": "fixed"}) for r in fixed}
     rows[f"{untied} untied layers"] = varied(
         find_preset(name), model={"layers": untied, "loops": 1}, loops={"draw": "fixed"}
