@@ -118,18 +118,17 @@ class HaltOptions:
     """Values of the axis (hops, lookaheads): `4`, `1,3` or `2..20`; empty: every cell."""
     n: int | None = None
     """Another input size than that of training, with test rows of its own."""
-    rows: int = 200
-    """Test rows a cell, at most."""
+    rows: int | None = None
+    """Test rows a cell; None: 200, or all reserved where they are fewer."""
     most: int | None = None
-    """Loops after which a row stops in any case; None: four times the number in the run's record."""
+    """Loops after which a row stops in any case; None: four times the number in the run's record, and at least eight
+    more than the largest value asked for."""
     json: bool = False
     """Print one JSON object on standard output and nothing else there."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.rows <= 100_000:
-            raise outside("rows", self.rows, "1 to 100000")
-        if self.most is not None and not 1 <= self.most <= MOST_LOOPS:
-            raise outside("most", self.most, f"1 to {MOST_LOOPS}")
+        if self.most is not None and not 1 <= self.most <= 1000:
+            raise outside("most", self.most, "1 to 1000")
 
     @property
     def values(self) -> list[int]:

@@ -114,6 +114,9 @@ def test_a_learned_channel_starts_as_the_fixed_one():
     [
         ({"channel_learned": True}, "model.channel_learned"),
         ({"relative_slope": -1.0}, "model.relative_slope"),
+        ({"relative_slope": 1e39}, "model.relative_slope"),
+        ({"channel_scale": 1e39}, "model.channel_scale"),
+        ({"embedding_scale": 1e39}, "model.embedding_scale"),
         ({"relative_clip": -1}, "model.relative_clip"),
         ({"prelude": -1}, "model.prelude"),
         ({"coda": 1001}, "model.coda"),

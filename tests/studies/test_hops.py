@@ -215,12 +215,20 @@ def test_reach_and_the_best_fixed_number_of_loops():
 def test_what_halting_saves_over_a_mix():
     fixed = cells_of({2: {2: 1.0, 4: 1.0}, 4: {2: 0.0, 4: 1.0}, 9: {2: 0.0, 4: 0.0}})
     cells = [
-        {"rule": "kl", "value": v, "accuracy": a, "loops": r} for v, a, r in ((2, 1.0, 2.0), (4, 0.5, 4.0), (9, 0, 4))
+        {"rule": "kl", "value": v, "accuracy": a, "loops": r} for v, a, r in ((2, 1.0, 2.0), (4, 1.0, 4.0), (9, 0, 4))
     ]
     (found,) = halting.over_mix(cells, fixed, (2, 4))
     assert found == {
-        "rule": "kl", "accuracy": 0.75, "loops": 3.0, "fixed_accuracy": 1.0, "fixed_loops": 4, "saved": 0.25,
+        "rule": "kl", "accuracy": 1.0, "loops": 3.0, "fixed_accuracy": 1.0, "fixed_loops": 4, "saved": 0.25,
     }  # fmt: skip
+
+
+def test_a_rule_that_is_less_accurate_saves_nothing():
+    fixed = cells_of({2: {2: 1.0, 4: 1.0}, 4: {2: 0.0, 4: 1.0}, 9: {2: 0.0, 4: 0.1}})
+    early = [{"rule": "kl", "value": v, "accuracy": a, "loops": 1.0} for v, a in ((2, 1.0), (4, 0.9), (9, 0.1))]
+    assert halting.over_mix(early, fixed, (2, 4))[0]["saved"] is None
+    assert halting.over_mix(early, fixed, (2,))[0]["saved"] == 0.5
+    assert halting.over_mix(early, fixed, (9,))[0]["saved"] is None  # at chance there is nothing to save
 
 
 def test_the_halt_command(deep, capsys):
@@ -236,9 +244,10 @@ def test_the_halt_command(deep, capsys):
     assert found["halting"]["rate"] == 1.0 and found["mix"]["loops"] == 2.5 and found["most"] == 4
     assert {"accuracy", "low", "high", "chance", "shortcut", "rows", "seeds"} <= found["cells"][0].keys()
     assert main(["halt", str(folder), "--at", "2", "--rows", "10"]) == 0
-    assert "kl-entropy" in capsys.readouterr().out
+    assert "confidence" in capsys.readouterr().out
     for arguments, message in (
-        (["--rows", "0"], "rows: 0 is not possible"),
+        (["--rows", "0"], "rows: 0 is not possible; allowed: 1 to 20, the reserved test rows of a cell"),
+        (["--rows", "21"], "rows: 21 is not possible; allowed: 1 to 20"),
         (["--at", "99"], "at: 99 is not possible; allowed: 2, 3"),
         (["--most", "0"], "most: 0 is not possible"),
         (["--kl", "-1"], "halting.kl: -1.0 is not possible"),

@@ -57,3 +57,10 @@ def test_a_lost_snapshot_is_noticed(tmp_path):
     snapshot_file(RunFolder(tmp_path), 3).unlink()
     with pytest.raises(AlgoprobeError, match="has lost the snapshot after step 3"):
         snapshot_steps(RunFolder(tmp_path), tiny(snapshots=4).train)
+
+
+def test_a_file_in_the_way_of_snapshots_is_known_before_any_work(tmp_path):
+    (tmp_path / "snapshots").write_text("")
+    with pytest.raises(AlgoprobeError, match="a file of that name is in the way"):
+        run(tiny(snapshots=4), tmp_path)
+    assert RunFolder(tmp_path).metrics == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,12 +82,12 @@ class TransformerConfig:
                 raise outside(f"model.{name}", getattr(self, name), f"0 to {most}")
         if not 0 < self.feedforward <= 64:
             raise outside("model.feedforward", self.feedforward, "more than 0, at most 64")
-        if not 0 <= self.embedding_scale < math.inf:
-            raise outside("model.embedding_scale", self.embedding_scale, "a number from 0")
-        if not 0 < self.channel_scale < math.inf:
-            raise outside("model.channel_scale", self.channel_scale, "a number above 0")
-        if not 0 <= self.relative_slope < math.inf:
-            raise outside("model.relative_slope", self.relative_slope, "a number from 0")
+        if not 0 <= self.embedding_scale <= 1000:
+            raise outside("model.embedding_scale", self.embedding_scale, "0 to 1000")
+        if not 0 < self.channel_scale <= 1000:
+            raise outside("model.channel_scale", self.channel_scale, "more than 0, at most 1000")
+        if not 0 <= self.relative_slope <= 1000:
+            raise outside("model.relative_slope", self.relative_slope, "0 to 1000")
         if self.channel_learned and self.recurrence == "residual":
             raise outside(
                 "model.channel_learned", True, "False with model.recurrence 'residual', which has no embedding channel"

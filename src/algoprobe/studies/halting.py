@@ -15,6 +15,9 @@ from algoprobe.probes.halting_settings import Halting
 from algoprobe.probes.inputs import Inputs
 from algoprobe.training.evaluation import baselines_of, cells_at, evaluate, open_run, task_at
 
+ROWS = 200
+"""Test rows a cell unless told otherwise."""
+
 if TYPE_CHECKING:
     from algoprobe.options import HaltOptions
     from algoprobe.report.tables import Table
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 def halt_cells(
     run: TrainedRun, cells: Sequence[Cell], rows: int, rules: Sequence[Halting], most: int
 ) -> list[dict[str, Any]]:
-    """Every rule in every cell: accuracy with its interval, chance, best shortcut, mean loops."""
+    """Every rule in every cell: accuracy with its interval, baselines, mean loops, and how many rows took `most`."""
     found = []
     for halting in rules:
         for cell in cells:
@@ -39,6 +42,7 @@ def halt_cells(
                 | {"accuracy": float(right.mean()), "low": low, "high": high}
                 | baselines_of(run.task, batch)
                 | {"rows": len(batch), "loops": float(given.loops.mean()), "seeds": 1}
+                | {"at_limit": float((given.loops == most).mean())}
             )
     return found
 
@@ -51,20 +55,36 @@ def best_fixed(fixed: Sequence[dict[str, Any]]) -> tuple[int, float]:
     return best, means[best]
 
 
+WITHIN = 0.005
+"""Accuracy that a rule may lose against the best fixed number of loops and still be said to save some of them."""
+
+
 def over_mix(
     cells: Sequence[dict[str, Any]], fixed: Sequence[dict[str, Any]], values: Sequence[int | None]
 ) -> list[dict[str, Any]]:
-    """Each rule over a mix with as many rows of each value, and the share of the best fixed R's loops it saves."""
-    loops, accuracy = best_fixed([cell for cell in fixed if cell["value"] in values])
-    found = []
+    """Each rule over a mix with as many rows of each value, beside the best fixed R.
+
+    `saved` is the share of its loops that the rule does without; None where the rule is less accurate, or where no
+    fixed R is right more often than chance.
+    """
+    inside = [cell for cell in fixed if cell["value"] in values]
+    loops, accuracy = best_fixed(inside)
+    chance, found = float(np.mean([cell["chance"] for cell in inside])), []
     for rule in dict.fromkeys(cell["rule"] for cell in cells):
         of_rule = [cell for cell in cells if cell["rule"] == rule and cell["value"] in values]
-        mean = float(np.mean([cell["loops"] for cell in of_rule]))
+        mean, right = (float(np.mean([cell[key] for cell in of_rule])) for key in ("loops", "accuracy"))
+        saves = right >= accuracy - WITHIN and accuracy > chance + 0.05
         found.append(
-            {"rule": rule, "accuracy": float(np.mean([cell["accuracy"] for cell in of_rule])), "loops": mean}
-            | {"fixed_accuracy": accuracy, "fixed_loops": loops, "saved": 1 - mean / loops}
+            {"rule": rule, "accuracy": right, "loops": mean, "fixed_accuracy": accuracy, "fixed_loops": loops}
+            | {"saved": 1 - mean / loops if saves else None}
         )
     return found
+
+
+def fixed_cells(run: TrainedRun, cells: Sequence[Cell], rows: int, most: int) -> list[dict[str, Any]]:
+    """Every cell at every number of loops up to `most`, in float32 as the adaptive evaluation."""
+    arithmetic = replace(run.arithmetic, dtype="float32")
+    return evaluate(run.model, run.task, cells, rows, arithmetic, range(1, most + 1))
 
 
 def halt(options: HaltOptions, halting: Halting) -> tuple[dict[str, Any], list[Table]]:
@@ -78,12 +98,22 @@ def halt(options: HaltOptions, halting: Halting) -> tuple[dict[str, Any], list[T
         raise outside("halting.rule", halting.rule, "the others (this task has no order of difficulty)")
     run = replace(run, task=task_at(run, options.n))
     cells = cells_at(run.task, tuple(part for part in options.on.split(",") if part), options.values)
-    rows = min(options.rows, run.task.config.test_rows)
-    most = options.most or 4 * run.loops
-    fixed = evaluate(run.model, run.task, cells, rows, run.arithmetic, range(1, most + 1))
+    reserved = run.task.config.test_rows
+    rows = min(ROWS, reserved) if options.rows is None else options.rows
+    if not 1 <= rows <= reserved:
+        raise outside("rows", rows, f"1 to {reserved}, the reserved test rows of a cell")
+    # Enough for the deepest rows even where a loop follows one hop alone.
+    most = options.most or max(4 * run.loops, 8 + max((cell.value or 0 for cell in cells), default=0))
+    fixed = fixed_cells(run, cells, rows, most)
     found = halt_cells(run, cells, rows, [halting], most)
     mix = over_mix(found, fixed, [cell.value for cell in cells])[0]
-    columns = (("cell", "test cell"), ("accuracy", "accuracy"), ("95", "95 %"), ("loops", "mean loops"))
+    columns = (
+        ("cell", "test cell"),
+        ("accuracy", "accuracy"),
+        ("95", "95 %"),
+        ("loops", "mean loops"),
+        ("at_limit", f"took {most}"),
+    )
     columns += (("chance", "chance"), ("shortcut", "best shortcut"), ("rows", "rows"))
     lines = [row | {"cell": cell.name, "95": f"{row['low']:.2f}–{row['high']:.2f}"} for row, cell in zip(found, cells)]
     title = f"{options.run}: {halting.rule}, at most {most} loops"

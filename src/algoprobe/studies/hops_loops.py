@@ -51,8 +51,9 @@ def dynamics(model: str, jobs: Sequence[Job]) -> list[dict[str, Any]]:
 
 
 def averaged(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> dict[str, Any]:
-    """The means of some fields over `rows`; None where the first has none."""
-    return {key: None if rows[0][key] is None else mean_interval([row[key] for row in rows])[0] for key in keys}
+    """The means of some fields over `rows`; None where one has none."""
+    values = {key: [row[key] for row in rows] for key in keys}
+    return {key: None if None in found else mean_interval(found)[0] for key, found in values.items()}
 
 
 def dynamics_table(rows: Sequence[dict[str, Any]], scale: str) -> Table:
@@ -108,14 +109,12 @@ def halted(job: Job, most_entropy: float) -> dict[str, Any]:
 
     The mix has hops 2 up to what the run reaches with some fixed R, so that each of its rows can be answered.
     """
-    from algoprobe.training.evaluation import evaluate
-
-    from .halting import halt_cells, over_mix
+    from .halting import fixed_cells, halt_cells, over_mix
 
     run = opened(job)
     cells = [cell for cell in run.task.cells() if cell.axis == "hops"]
     rows, counts = min(ROWS, run.task.config.test_rows), range(1, MOST_LOOPS + 1)
-    fixed = evaluate(run.model, run.task, cells, rows, run.arithmetic, counts)
+    fixed = fixed_cells(run, cells, rows, MOST_LOOPS)
     reach = max(2, *(reached(fixed, loops) for loops in counts))
     found = halt_cells(run, cells, rows, [Halting(rule, entropy=most_entropy) for rule in RULES], MOST_LOOPS)
     return {"cells": found, "mix": [row | {"reach": reach} for row in over_mix(found, fixed, range(2, reach + 1))]}
@@ -141,7 +140,7 @@ def hops_fig9_10(options: StudyOptions) -> dict[str, Any]:
     saved = [
         (row["model"], f"{row['rule']}: loops saved", "–", 0.35, 1.0, row["saved"], options.seeds)
         for row in mixes
-        if row["model"] == CURE and row["rule"] in ("kl-entropy", "confidence")
+        if row["model"] == CURE and row["rule"] in ("kl-entropy", "confidence") and row["saved"] is not None
     ]
     results = {"study": "hops-fig9-10", "scale": options.scale, "seeds": options.seeds, "rows": rows, "mix": mixes}
     results |= {"verdicts": verdicts_of(saved), **about(jobs)}

@@ -89,6 +89,8 @@ def logit(subject: Subject) -> Found:
     sites = subject.split_option("sites", "embed,blocks.*.resid_mid,blocks.*.resid_post")
     rows = logit_lens(subject.model, subject.inputs, sites, subject.loops)
     note = "Accuracy when the stack ends here: the site's residual stream through the final norm and the output."
+    if len(subject.model.coda):
+        note += " The blocks of the coda, which the model's own answer passes, are left out."
     columns = ("site", "loop", "accuracy", "95 %", "log_probability", "agreement")
     return rows, View("Logit lens", note, "site", "loop", "accuracy", columns)
 
@@ -98,10 +100,11 @@ def dynamics(subject: Subject) -> Found:
     rows, first = loop_dynamics(subject.model, subject.inputs, subject.loops)
     rows = [row | {"read": "answer"} for row in rows]
     found = first[first > 0]
-    mean = f"on average first right after loop {float(found.double().mean()):.1f}" if len(found) else "never right"
+    mean = f", on average first after loop {float(found.double().mean()):.1f}" if len(found) else ""
     note = (
-        f"Rows are {mean}. Margin: logit of the answer less that of the strongest wrong class; entropy and KL to the "
-        "loop before in nats; change: how far the state still moves, relative to its size."
+        f"{len(found)} of {len(first)} rows are right after some loop{mean}. Margin: logit of the answer less that of "
+        "the strongest wrong class; entropy and KL to the loop before in nats; change: how far the state still moves, "
+        "relative to its size."
     )
     columns = ("loop", "accuracy", "95 %", "margin", "entropy", "kl", "change", "rows")
     return rows, View("Loop by loop", note, "read", "loop", "accuracy", columns)

@@ -71,6 +71,8 @@ def train(
             return
         model, task, curriculum, arithmetic = run.model, run.curriculum.full, run.curriculum, run.arithmetic
         kept_after = marks(config)
+        if kept_after:
+            snapshot_file(folder, 0)  # what stands in the way of its folder is known before any work
         saved, started, resumed_at = time.monotonic(), time.monotonic(), run.step
 
         with stop_requests() as stop:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from algoprobe.core.config import digest
 from algoprobe.core.errors import AlgoprobeError
+from algoprobe.core.files import explain
 from algoprobe.core.run import RunFolder
 
 from .checkpoint import load_weights
@@ -28,7 +29,10 @@ def marks(config: TrainConfig) -> frozenset[int]:
 def snapshot_file(folder: RunFolder, step: int) -> Path:
     """Where the weights after `step` steps are kept."""
     path = folder.file("snapshots")
-    path.mkdir(exist_ok=True)
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise explain(error, path) from error
     return path / f"{step:09d}.safetensors"
 
 
