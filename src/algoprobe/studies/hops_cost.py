@@ -33,16 +33,20 @@ def steps_by_hops(model: str, jobs: list[Job]) -> list[dict[str, Any]]:
 
 
 def fine_tuned(job: Job) -> dict[str, Any]:
-    """Accuracy on one more hop than a run has passed, before and after `FINE_TUNING` steps on rows of it alone."""
+    """Accuracy on one more hop than a run has passed, before and after `FINE_TUNING` steps on rows of it alone.
+
+    At as many loops as there are hops, at least the run's own: a block that follows a hop a loop needs them. `own` is
+    accuracy before, at the run's own loops.
+    """
     from algoprobe.training.fine_tuning import fine_tune
 
-    run, depth = opened(job), max(1, passed(job))
-    # A loop that carries nothing but an answer needs one for each hop.
-    loops = max(run.loops, depth + 1) if run.experiment.model.recurrence == "reset" else run.loops
-    before = accuracy(run, depth + 1, loops)
-    fine_tune(run, deeper(run, depth + 1), depth + 1, FINE_TUNING, loops)
-    after, earlier = accuracy(run, depth + 1, loops), accuracy(run, max(2, depth), loops)
-    return {"hops": depth + 1, "before": before, "after": after, "earlier": earlier, "loops": loops, "rows": ROWS}
+    run, hops = opened(job), max(1, passed(job)) + 1
+    loops = max(run.loops, hops)
+    own, before = accuracy(run, hops, run.loops), accuracy(run, hops, loops)
+    fine_tune(run, deeper(run, hops), hops, FINE_TUNING, loops)
+    after, earlier = accuracy(run, hops, loops), accuracy(run, max(2, hops - 1), loops)
+    found = {"hops": hops, "loops": loops, "own": own, "before": before, "after": after, "earlier": earlier}
+    return found | {"rows": min(ROWS, run.task.config.test_rows)}
 
 
 def deeper(run: TrainedRun, hops: int) -> Task:
@@ -81,8 +85,8 @@ def hops_fig6(options: StudyOptions) -> dict[str, Any]:
     columns = (("model", "model"), ("hops", "hops"), ("steps", "steps"), ("of", "seeds that passed"))
     tables = [shown.rows_table(rows, columns, "Optimiser steps until a number of hops passes, mean over seeds")]
     columns = (
-        ("model", "model"), ("seed", "seed"), ("hops", "one more hop"), ("before", "accuracy before"),
-        ("after", f"after {FINE_TUNING} steps"), ("earlier", "the hop before it, after"), ("rows", "rows"),
+        ("model", "model"), ("seed", "seed"), ("hops", "hops"), ("own", "at own loops"), ("loops", "loops"),
+        ("before", "before"), ("after", "after"), ("earlier", "a hop less"),
     )  # fmt: skip
     tables.append(shown.rows_table(tuned, columns, f"{FINE_TUNING} steps on rows of one more hop"))
     finish(options.out / "hops-fig6", results, tables, {"figure": chart}, options)
