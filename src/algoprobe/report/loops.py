@@ -62,9 +62,9 @@ def lines(
                 x=across, y=alt.Y("min(chance):Q", scale=domain)
             )
         )
-    layers.append(base.mark_line(clip=True).encode(x=across, y=up, color=colour, strokeDash=dash))
+    layers.append(base.mark_line().encode(x=across, y=up, color=colour, strokeDash=dash))
     if len(data) <= 200:
-        layers.append(base.mark_point(filled=True, size=24, opacity=1, clip=True).encode(x=across, y=up, color=colour))
+        layers.append(base.mark_point(filled=True, size=24, opacity=1).encode(x=across, y=up, color=colour))
     return themed(alt.layer(*layers), title, note)
 
 
