@@ -107,12 +107,14 @@ def groups_tables(rows: Sequence[Point], groups: Sequence[str], title: str) -> l
 
 
 def rows_table(rows: Sequence[Point], columns: Sequence[tuple[str, str]], title: str, words: int = 1) -> Table:
-    """Some fields of each row under their headings; floats are shares, `None` a dash."""
+    """Some fields of each row under their headings; floats with two decimals, from 10 with one, `None` a dash."""
 
     def text(value: Any) -> str:
         if value is None:
             return "–"
-        return f"{value:.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+        if isinstance(value, float):
+            return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+        return f"{value:,}" if isinstance(value, int) else str(value)
 
     body = tuple(tuple(text(row.get(key)) for key, _ in columns) for row in rows)
     return Table(title, (("", tuple(heading for _, heading in columns)),), body, words=words)

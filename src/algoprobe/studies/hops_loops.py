@@ -158,6 +158,7 @@ def hops_fig9_10(options: StudyOptions) -> dict[str, Any]:
         ("loops", "mean loops"), ("fixed_loops", "best fixed R"), ("fixed_accuracy", "its accuracy"),
         ("saved", "loops saved"),
     )  # fmt: skip
-    table = shown.rows_table(mixes, columns, f"Halting over a mix of hops, as many rows of each; {options.scale} scale")
+    title = f"Halting over a mix of hops, as many rows of each; {options.scale} scale"
+    table = shown.rows_table(mixes, columns, title, words=2)
     finish(options.out / "hops-fig9-10", results, [table], charts, options)
     return results
