@@ -63,16 +63,18 @@ def dynamics_table(rows: Sequence[dict[str, Any]], scale: str) -> Table:
     lines = []
     for model, hops in dict.fromkeys((row["model"], row["hops"]) for row in rows):
         of_hops = [row for row in rows if (row["model"], row["hops"]) == (model, hops)]
-        top, end = max(of_hops, key=lambda row: row["margin"]), of_hops[-1]
+        top, end, best = max(of_hops, key=lambda row: row["margin"]), of_hops[-1], max(r["accuracy"] for r in of_hops)
+        # Where few rows are ever right, when they first are is when luck struck.
+        first = end["first_right"] if best > 0.5 else None
         lines.append(
-            {"model": model, "hops": hops, "first": end["first_right"], "peak": top["margin"], "at": top["loop"]}
-            | {"end": end["margin"], "best": max(row["accuracy"] for row in of_hops), "last": end["accuracy"]}
-            | {"change": end["change"]}
+            {"model": model, "hops": hops, "first": first, "peak": top["margin"], "at": top["loop"]}
+            | {"end": end["margin"], "best": best, "last": end["accuracy"], "change": end["change"]}
         )
-    most = f"at {SWEEP[-1]} loops"
+    most = SWEEP[-1]
     columns = (
         ("model", "model"), ("hops", "hops"), ("first", "first right loop"), ("peak", "largest margin"),
-        ("at", "at loop"), ("end", most), ("best", "best accuracy"), ("last", most), ("change", "last change"),
+        ("at", "at loop"), ("end", f"margin at {most}"), ("best", "best accuracy"), ("last", f"accuracy at {most}"),
+        ("change", f"change at {most}"),
     )  # fmt: skip
     return shown.rows_table(lines, columns, f"Margin and accuracy over {SWEEP[-1]} loops; {scale} scale")
 
