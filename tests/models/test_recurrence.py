@@ -164,7 +164,7 @@ def test_the_channel_is_not_narrower_than_float32_under_autocast():
     [
         ({"recurrence": "reset"}, r"model\.inject: False .*allowed: True"),
         ({"recurrence": "reset", "inject": True, "outer_norm": True}, r"model\.outer_norm: True .*allowed: False"),
-        ({"recurrence": "embedding", "channel_scale": 0.0}, r"model\.channel_scale: 0\.0 .*above 0"),
+        ({"recurrence": "embedding", "channel_scale": 0.0}, r"model\.channel_scale: 0\.0 .*more than 0"),
     ],
 )
 def test_impossible_recurrences_are_named(change, message):
