@@ -40,7 +40,7 @@ def test_help_of_everything(capsys):
     assert code == 0 and all(
         name in out for name in ("train", "eval", "lens", "report", "list", "doctor", "bench", "study")
     )
-    for command in ("train", "eval", "lens", "report", "export", "list", "doctor", "bench", "study"):
+    for command in ("train", "eval", "lens", "halt", "report", "export", "list", "doctor", "bench", "study"):
         code, out, _ = words(capsys, command, "--help")
         assert code == 0 and out
     _, out, _ = words(capsys, "train", "search-paper", "--help")

@@ -6,7 +6,7 @@ import pytest
 
 from algoprobe.core.run import RunFolder, resource
 from algoprobe.training.evaluation import evaluate_folder
-from algoprobe.training.export import LIMIT
+from algoprobe.training.export import LIMIT, export
 
 MODELS = sorted(path.parent for path in resource("zoo").glob("*/config.json"))
 
@@ -26,5 +26,15 @@ def test_a_committed_model_answers_as_recorded(path):
         assert cell["chance"] == pytest.approx(was["chance"], abs=0.15)
 
 
+def test_an_exported_run_does_not_say_where_it_stood(tmp_path):
+    export("zoo:hops-two", tmp_path / "mine")
+    assert RunFolder(tmp_path / "mine").read("evaluation.json")["model"] == "mine"
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+def test_a_committed_model_names_no_place_on_a_machine(path):
+    assert not RunFolder(path).read("evaluation.json")["model"].startswith("/")
+
+
 def test_there_is_a_zoo():
-    assert {"search-demo", "search-demo-naive"} <= {path.name for path in MODELS}
+    assert {"search-demo", "search-demo-naive", "hops-two", "hops-deep"} <= {path.name for path in MODELS}

@@ -57,6 +57,8 @@ def export(name: str | Path, target: Path) -> dict[str, Any]:
         for file in KEPT:
             if run.folder.has(file):
                 shutil.copyfile(run.folder.file(file), made.file(file))
+        # Where it stood on this machine is nothing to whoever gets it.
+        made.write("evaluation.json", run.folder.read("evaluation.json") | {"model": target.name})
         save_weights(made.file("model.safetensors"), run.model.half() if half else run.model, digest(run.experiment))
         made.write("record.json", run.folder.record | {"kept": {"precision": precision, "rows_compared": len(given)}})
         size = made.file("model.safetensors").stat().st_size
