@@ -104,7 +104,7 @@ class Transformer(nn.Module):
         loops = self.config.loops if loops is None else loops
         state, found = self.begin(tokens, lengths), []
         for loop in range(loops):
-            state = self.advance(state, None if loop < loops - 1 or self.coda else read)
+            state = self.advance(state, read if loop == loops - 1 else None)
             if every_loop:
                 found.append(self.answer(state, read) if self.coda else state.x[:, -read:])
         if not every_loop:
@@ -132,11 +132,14 @@ class Transformer(nn.Module):
         return Geometry(mask, rotation, distance, slope)
 
     def advance(self, state: Loops, rows: int | None = None) -> Loops:
-        """One more loop; with `rows` its last block computes the last `rows` columns alone, and no loop can follow."""
+        """One more loop; `rows` says that none follows and that the last `rows` columns are all that is read.
+
+        The last block then computes those columns alone, unless a coda still needs all of them.
+        """
         x, columns = state.x, state.embedded.shape[1]
         x = self.loop_in(self.enter_loop(x, state.embedded) if state.done else x)
         for index, block in enumerate(self.blocks):
-            last = rows is not None and index == len(self.blocks) - 1
+            last = rows is not None and not self.coda and index == len(self.blocks) - 1
             x = block(x, state.geometry, rows if last else columns)
         return replace(state, x=self.loop_out(x), done=state.done + 1)
 

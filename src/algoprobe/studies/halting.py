@@ -30,17 +30,18 @@ def halt_cells(
 ) -> list[dict[str, Any]]:
     """Every rule in every cell: accuracy with its interval, baselines, mean loops, and how many rows took `most`."""
     found = []
-    for halting in rules:
-        for cell in cells:
-            batch = run.task.test(cell, rows)
-            hops = batch.axes.get("hops", batch.axes.get(run.task.stage_axis))
-            given = answer_adaptively(run.model, Inputs.of(batch, run.model), halting, most, hops)
+    for cell in cells:
+        batch = run.task.test(cell, rows)
+        inputs, baselines = Inputs.of(batch, run.model), baselines_of(run.task, batch)
+        hops = batch.axes.get("hops", batch.axes.get(run.task.stage_axis))
+        for halting in rules:
+            given = answer_adaptively(run.model, inputs, halting, most, hops)
             right = run.task.grade(batch, given.answers)
             low, high = wilson(int(right.sum()), len(batch))
             found.append(
                 {"rule": halting.rule, "axis": cell.axis, "value": cell.value, "distribution": cell.distribution}
                 | {"accuracy": float(right.mean()), "low": low, "high": high}
-                | baselines_of(run.task, batch)
+                | baselines
                 | {"rows": len(batch), "loops": float(given.loops.mean()), "seeds": 1}
                 | {"at_limit": float((given.loops == most).mean())}
             )

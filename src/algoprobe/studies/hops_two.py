@@ -71,21 +71,24 @@ class Groups:
     """The rows of one seed's facts, by group."""
 
     batches: dict[str, Batch]
+    baselines: dict[str, dict[str, Any]]
+    """Chance and best shortcut, which do not depend on the model."""
 
     @classmethod
     def of(cls, run: TrainedRun) -> Groups:
         """All test rows of each group, and as many training pairs as the first ones of the stream give."""
+        from algoprobe.training.evaluation import baselines_of
+
         task, found = run.task, {}
         stream = task.sample("train", run.experiment.seeds.data, np.arange(4 * TRAIN_ROWS))
         pairs = stream.index[stream.axes["hops"] == 2][:TRAIN_ROWS]
         found["train"] = task.sample("train", run.experiment.seeds.data, pairs)
         for cell in task.cells(GROUPS[1:]):
             found[cell.distribution] = task.test(cell, task.config.test_rows)
-        return cls(found)
+        return cls(found, {name: baselines_of(task, batch) for name, batch in found.items()})
 
     def accuracy(self, run: TrainedRun) -> dict[str, dict[str, Any]]:
         """Accuracy in each group at the run's own number of loops, chance and best shortcut beside."""
-        from algoprobe.training.evaluation import baselines_of
         from algoprobe.training.forward import answers
 
         found = {}
@@ -93,7 +96,7 @@ class Groups:
             right = run.task.grade(batch, answers(run.model, batch, run.arithmetic, run.loops))
             low, high = wilson(int(right.sum()), len(batch))
             found[name] = {"accuracy": float(right.mean()), "low": low, "high": high, "rows": len(batch)}
-            found[name] |= baselines_of(run.task, batch)
+            found[name] |= self.baselines[name]
         return found
 
 

@@ -100,7 +100,7 @@ def answers_after(
         for piece in chunks(batch, model.sizes.align, parts, arithmetic.device):
             state = model.begin(piece.tokens, piece.lengths)
             for loop in range(1, last + 1):
-                state = model.advance(state, None if loop < last or model.coda else read)
+                state = model.advance(state, read if loop == last else None)
                 if loop in wanted:
                     answer = model.answer(state, read).argmax(-1).cpu().numpy()
                     for place in (place for place, count in enumerate(wanted) if count == loop):
