@@ -73,7 +73,8 @@ class LensOptions:
     """Open a trained model: what it holds where, what depends on what, and where it looks."""
 
     kind: tyro.conf.Positional[str]
-    """logit, loops, attribution, patch, path, pattern, ablate or probe."""
+    """logit, loops, attribution, patch, path, pattern, ablate or probe; for multiplication also digits, swap, tree,
+    geometry or fourier."""
     run: tyro.conf.Positional[str]
     """A run folder, or zoo:NAME."""
     on: str = ""

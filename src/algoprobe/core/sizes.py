@@ -20,5 +20,7 @@ class Sizes:
     """Ids in one column: 1 for a plain token, 2 for a packed edge (source and target)."""
     names: int = 0
     """Ids 1 … names and names+1 … 2·names, and so on, name the same things in other roles; 0: ids are unrelated."""
+    prompt: int = 0
+    """Columns at the beginning of every row that are given and never answered; 0: rows have no such part."""
     align: Literal["left", "right"] = "right"
     """Where a row shorter than `length` stands; the other side is padding. Position ids follow the full length."""

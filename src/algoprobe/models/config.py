@@ -40,6 +40,8 @@ class TransformerConfig:
     does not grow with the length of a row (ALiBi, Press et al. 2022)."""
     causal: bool = False
     """Whether a column attends to earlier columns only."""
+    prefix: bool = False
+    """With `causal`: whether every column, itself included, attends to the whole prompt, both ways (a prefix LM)."""
     norm: Literal["layer", "rms", "none"] = "layer"
     """LayerNorm or RMSNorm before each sub-layer, and before the output; `none` is for models built by hand."""
     feedforward: float = 4.0
@@ -92,6 +94,8 @@ class TransformerConfig:
             raise outside(
                 "model.channel_learned", True, "False with model.recurrence 'residual', which has no embedding channel"
             )
+        if self.prefix and not self.causal:
+            raise outside("model.prefix", True, "False without model.causal, where every column reads all")
         if self.recurrence == "reset" and not self.inject:
             raise outside(
                 "model.inject", self.inject, "True with model.recurrence 'reset', which starts from the input"
@@ -122,6 +126,14 @@ class TransformerConfig:
             raise outside(
                 "model.embedding", self.embedding, "'learned', 'one-hot' (these tokens have no names in common)"
             )
+        if sizes.prompt and not self.causal:
+            raise outside("model.causal", False, "True (rows of this task hold their own answers)")
+        if sizes.prompt and self.position in ("learned", "one-hot"):
+            raise outside(
+                "model.position", self.position, "'none', 'relative', 'rotary' (tokens of this task hold their places)"
+            )
+        if self.prefix and not sizes.prompt:
+            raise outside("model.prefix", True, "False (rows of this task have no prompt apart from their answers)")
         answers_are_tokens = sizes.fields == 1 and sizes.outputs == sizes.vocabulary
         answers_are_names = self.embedding == "names" and sizes.outputs == sizes.names + 1
         if self.output == "tied" and not (answers_are_tokens or answers_are_names):

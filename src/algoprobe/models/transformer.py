@@ -67,6 +67,7 @@ class Transformer(nn.Module):
         self.loop_in, self.loop_out, self.final, self.logits = Tap(), Tap(), Tap(), Tap()
         if config.recurrence != "residual":
             self.channel, self.channel_out = EmbeddingChannel(config, width), Tap()
+        self.prompt = sizes.prompt if config.prefix else 0
         self.rotation = None
         if config.position == "rotary":
             cos, sin = rotation_table(sizes.length, width // config.heads)
@@ -123,7 +124,7 @@ class Transformer(nn.Module):
     def geometry(self, lengths: Int[Tensor, "batch"], columns: int) -> Geometry:
         """Who reads whom in a batch of `columns` columns."""
         config, device, rotation, distance, slope = self.config, lengths.device, None, None, None
-        mask = attention_mask(lengths, columns, self.sizes.align, config.causal, columns)
+        mask = attention_mask(lengths, columns, self.sizes.align, config.causal, columns, self.prompt)
         if config.position == "rotary":
             position = self.embed.positions(columns, device)
             rotation = (self.cos[position], self.sin[position])

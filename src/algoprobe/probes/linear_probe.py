@@ -109,6 +109,10 @@ class Fit:
     high: float
     chance: float
     """Accuracy of the training samples' commonest class on the held-out ones; 0 for R²."""
+    error: float | None = None
+    """Regression: mean absolute error on the held-out samples, in the target's units."""
+    constant: float | None = None
+    """Regression: that of the best constant, the training samples' median."""
 
 
 def fit(samples: Samples, kind: Kind) -> Fit:
@@ -146,7 +150,10 @@ def fit(samples: Samples, kind: Kind) -> Fit:
         low, high = wilson(int((error == 0).sum()), len(error))
     else:
         low, high = bootstrap(error, spread, samples.row[held])
-    return Fit(weight, bias, -penalty, score, low, high, chance)
+    if classes is not None:
+        return Fit(weight, bias, -penalty, score, low, high, chance)
+    constant = float((y[held] - y[train].median()).abs().mean())
+    return Fit(weight, bias, -penalty, score, low, high, chance, float(error.sqrt().mean()), constant)
 
 
 def errors(found: Float[Tensor, "samples outputs"], y: Num[Tensor, "samples"]) -> Float[Tensor, "samples"]:
@@ -250,6 +257,7 @@ def linear_probe(
             {"site": address[0], "loop": address[1], "measure": "R²" if kind == "regression" else "accuracy"}
             | {"score": best.score, "low": best.low, "high": best.high, "chance": best.chance}
             | {"shuffled": shuffled.score, "untrained": fit(control[address], kind).score, "penalty": best.penalty}
+            | {"error": best.error, "constant": best.constant}
             | {"rows": len(samples.row[held].unique()), "samples": int(held.sum())}
         )
     return rows

@@ -36,12 +36,14 @@ def heat_map(
     title: str,
     subtitle: str = "",
     signed: bool = False,
+    reach: float | None = None,
 ) -> alt.LayerChart:
     """`value` of each row by colour, at its place (`down`, `across`), both axes in order of appearance.
 
-    Colours go from 0 to 1 and stay there beyond; `signed` makes them symmetric around 0, as far as the values reach.
+    Colours go from 0 to 1 and stay there beyond; `signed` makes them symmetric around 0, to `reach` or (None) as far as
+    the values go.
     """
-    reach = max((abs(row[value]) for row in rows if row[value] is not None), default=0) or 1.0
+    reach = reach or max((abs(row[value]) for row in rows if row[value] is not None), default=0) or 1.0
     points = [
         {
             "down": label(row[down]),

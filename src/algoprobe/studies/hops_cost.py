@@ -56,11 +56,11 @@ def deeper(run: TrainedRun, hops: int) -> Task:
 
 def accuracy(run: TrainedRun, hops: int, loops: int) -> float:
     """Accuracy on test rows of `hops` hops."""
-    from algoprobe.training.evaluation import evaluate_cell
+    from algoprobe.training.evaluation import evaluate
 
     cell = next(cell for cell in run.task.cells() if cell.axis == "hops" and cell.value == hops)
     rows = min(ROWS, run.task.config.test_rows)
-    return evaluate_cell(run.model, run.task, cell, rows, run.arithmetic, [loops])[0]["accuracy"]
+    return evaluate(run.model, run.task, [cell], rows, run.arithmetic, [loops])[0]["accuracy"]
 
 
 @study("hops-fig6")

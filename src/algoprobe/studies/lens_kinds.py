@@ -23,7 +23,7 @@ from algoprobe.probes.patching import activation_patching
 from algoprobe.probes.path_patching import RECEIVERS, SENDERS, Node, path_patching, time_of
 from algoprobe.probes.patterns import column_rows, pattern_rows
 from algoprobe.tasks.batch import Batch
-from algoprobe.tasks.openable import Openable, Pair
+from algoprobe.tasks.openable import Numbered, Openable, Pair
 from algoprobe.tasks.task import Task
 
 
@@ -265,7 +265,10 @@ def probe(subject: Subject) -> Found:
     measures = " or ".join(dict.fromkeys(row["measure"] for row in rows))
     at = "several sites" if several else rows[0]["site"]
     note = f"Held-out {measures} of linear probes at {at}; controls beside it in the table."
-    columns = ("probed", across, "score", "95 %", "shuffled", "untrained", "chance", "rows")
+    regressed = ("error", "constant") if all(row["error"] is not None for row in rows) else ()
+    if regressed:
+        note += " Error: mean absolute error, beside that of the best constant, in the target's units."
+    columns = ("probed", across, "score", "95 %", "shuffled", "untrained", *(regressed or ("chance",)), "rows")
     return rows, View("Linear probes", note, "probed", across, "score", columns)
 
 
@@ -280,4 +283,7 @@ def targets_of(subject: Subject) -> dict[str, tuple[str, Tensor]]:
     if isinstance(subject.task, Openable):
         for name, values in subject.task.column_targets(subject.batch).items():
             found[name] = ("classification", torch.from_numpy(values))
+    if isinstance(subject.task, Numbered):
+        for name, values in subject.task.column_numbers(subject.batch).items():
+            found[name] = ("regression", torch.from_numpy(values))
     return found

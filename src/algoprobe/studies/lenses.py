@@ -22,6 +22,7 @@ from algoprobe.tasks.batch import Batch
 from algoprobe.tasks.task import Cell, Task
 from algoprobe.training.evaluation import open_run
 
+from .digit_lenses import digits, fourier, geometry, swap, tree
 from .lens_kinds import (
     Found,
     Subject,
@@ -52,6 +53,11 @@ KINDS: dict[str, tuple[Callable[[Subject], Found], int]] = {
     "pattern": (pattern, 200),
     "ablate": (ablate, 200),
     "probe": (probe, 1000),
+    "digits": (digits, 1),
+    "swap": (swap, 1000),
+    "tree": (tree, 1000),
+    "geometry": (geometry, 5000),
+    "fourier": (fourier, 1000),
 }
 """Each lens with the number of rows that it takes unless told otherwise: seconds to a minute of one core."""
 
@@ -115,7 +121,8 @@ def cell_of(task: Task, options: LensOptions) -> Cell:
     cells = task.cells((options.on,) if options.on else ())
     cells = [cell for cell in cells if cell.distribution == cells[0].distribution]
     if options.at is None:
-        return max(cells, key=lambda cell: cell.value or 0)
+        # A cell without a value asks for everything at once.
+        return max(cells, key=lambda cell: math.inf if cell.value is None else cell.value)
     found = [cell for cell in cells if cell.value == options.at]
     if not found:
         raise unknown("at", options.at, [cell.value for cell in cells if cell.value is not None])

@@ -24,6 +24,9 @@ MODULES = (
     "hops_deep",
     "hops_cost",
     "hops_loops",
+    "mult_presets",
+    "mult_table1",
+    "mult_open",
 )
 
 Scale = Literal["laptop", "paper"]

@@ -35,6 +35,9 @@ class Batch:
     """What accuracy is plotted against, one number a row (lookahead, hops, digits, …)."""
     index: Int[np.ndarray, "batch"]
     """The index of each row in its stream."""
+    decoded: bool = False
+    """Whether the model is to read its own answers: the token of each read column but the first is then what it
+    answered at the column before, and that of the row only an example."""
     source: Any = None
     """The task's own record of the rows (for search: the graphs), for baselines, cards and drawings."""
 

@@ -33,3 +33,11 @@ class Openable(Protocol):
 
     def column_targets(self, batch: Batch) -> dict[str, Float[np.ndarray, "batch columns"]]:
         """Named facts about single columns that a linear probe can look for; NaN at columns they do not concern."""
+
+
+@runtime_checkable
+class Numbered(Protocol):
+    """A task whose columns hold numbers that a linear probe can look for."""
+
+    def column_numbers(self, batch: Batch) -> dict[str, Float[np.ndarray, "batch columns"]]:
+        """Named numbers at single columns, for regression; NaN at columns they do not concern."""

@@ -59,7 +59,9 @@ class Task(Protocol):
     ordered: bool
     """Whether rows differ along `stage_axis`. They can where a curriculum has a single stage."""
     counted: tuple[str, ...]
-    """The names of what `intermediate` returns."""
+    """The names of what `intermediate` returns in steps."""
+    summed: tuple[str, ...]
+    """The names of other numbers that it returns, at columns that answer."""
 
     def sample(self, split: str, seed: int, indices: np.ndarray) -> Batch:
         """The rows of a stream at `indices`: each a pure function of (config, split, seed, its index)."""
@@ -91,7 +93,8 @@ class Task(Protocol):
     def intermediate(self, batch: Batch) -> dict[str, Int16[np.ndarray, "batch columns"]]:
         """Named targets for the states on the way to an answer, for auxiliary losses; may be empty.
 
-        One number a column: how many steps are needed, `FAR` where none are enough, `IGNORE` where nothing is asked.
+        One number a column: how many steps are needed, `FAR` where none are enough, `IGNORE` where nothing is asked; or
+        a number that is to be held where an answer is given.
         """
 
     def baselines(self, batch: Batch) -> dict[str, np.ndarray]:

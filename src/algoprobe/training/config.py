@@ -10,9 +10,10 @@ from algoprobe.core.config import check_choices
 from algoprobe.core.errors import UsageError, outside, unknown
 from algoprobe.models.config import TransformerConfig
 from algoprobe.tasks.hops.config import HopsConfig
+from algoprobe.tasks.multiplication.config import MultiplicationConfig
 from algoprobe.tasks.search.config import SearchConfig
 
-TaskConfig = SearchConfig | HopsConfig
+TaskConfig = SearchConfig | HopsConfig | MultiplicationConfig
 ModelConfig = TransformerConfig
 
 
@@ -67,6 +68,10 @@ class CurriculumConfig:
     """Steps between two looks."""
     rows: int = 256
     """Held-out rows in a look."""
+    pace: int = 0
+    """Steps that each stage takes, whatever the accuracy; 0: the gate decides."""
+    first: int = 0
+    """Steps that the first stage takes, with `pace`; 0: as many as the others."""
     patience: int = 0
     """Steps that a stage may take: training ends where one has not passed by then, or where the last one passes.
     0: stages have all the time there is, and training goes on after the last."""
@@ -75,8 +80,13 @@ class CurriculumConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "train.curriculum")
-        if not 0 <= self.patience <= 10**13:
-            raise outside("train.curriculum.patience", self.patience, f"0 to {10**13}")
+        for name in ("patience", "pace", "first"):
+            if not 0 <= getattr(self, name) <= 10**13:
+                raise outside(f"train.curriculum.{name}", getattr(self, name), f"0 to {10**13}")
+        if self.first and not self.pace:
+            raise outside("train.curriculum.first", self.first, "0 without train.curriculum.pace")
+        if self.patience and self.pace:
+            raise outside("train.curriculum.patience", self.patience, "0 with train.curriculum.pace, which never waits")
         if not 0 < self.gate <= 1:
             raise outside("train.curriculum.gate", self.gate, "more than 0, at most 1")
         for name, most in (("start", 1000), ("every", 10**9), ("rows", 10**6)):
@@ -116,8 +126,9 @@ class LoopsConfig:
 class AuxiliaryConfig:
     """A second loss, on the states on the way to the answer; its heads are dropped after training."""
 
-    target: Literal["none", "steps_to_goal"] = "none"
-    """`steps_to_goal`: at every edge, whether the goal is reached within k steps; k grows with the loop or block."""
+    target: Literal["none", "steps_to_goal", "running_sum", "product_sum"] = "none"
+    """`steps_to_goal` (search): at every edge, whether the goal is reached within k steps; k grows with the loop or
+    block. `running_sum`, `product_sum` (multiplication): the number ĉ_k or s_k at the column that answers c_k."""
     weight: float = 1.0
     """What the auxiliary loss is multiplied by before it is added to the main one."""
     growth: Literal["serial", "doubling", "last"] = "serial"
@@ -127,6 +138,15 @@ class AuxiliaryConfig:
         check_choices(self, "train.auxiliary")
         if not 0 < self.weight < math.inf:
             raise outside("train.auxiliary.weight", self.weight, "a number above 0")
+
+    site: Literal["stream", "heads"] = "stream"
+    """Sums: what is read: the residual stream after the last block, or outputs of its heads before their projection."""
+    heads: tuple[int, ...] = ()
+    """Sums: which heads (site `heads`); empty: all."""
+    scale: Literal["standard", "raw"] = "standard"
+    """Sums: whether each column's number is standardised, or taken as it is (the paper)."""
+    states: Literal["last", "every"] = "last"
+    """Sums: whether it is read after the last loop alone or after every one."""
 
     @property
     def on(self) -> bool:
@@ -162,6 +182,9 @@ class TrainConfig:
     """Examples between two validations, whose accuracy per difficulty is logged."""
     validate_rows: int = 1000
     """Held-out rows in a validation."""
+    column_rows: int = 0
+    """Held-out rows of which each validation also logs accuracy, loss and gradient norm of every column that is
+    answered; 0: none."""
     snapshots: int = 0
     """How many weights are kept on the way, to the end, each a fixed factor of examples after the one before it."""
     device: str = "auto"
@@ -183,6 +206,8 @@ class TrainConfig:
             raise outside("train.chunks", self.chunks, f"at most the batch, {self.batch}")
         if not 0 <= self.label_smoothing < 1:
             raise outside("train.label_smoothing", self.label_smoothing, "0 to below 1")
+        if not 0 <= self.column_rows <= 10**6:
+            raise outside("train.column_rows", self.column_rows, f"0 to {10**6}")
         if not 0 <= self.snapshots <= 1000:
             raise outside("train.snapshots", self.snapshots, "0 to 1000")
         if self.warmup < 0:
@@ -234,7 +259,7 @@ class Experiment:
                 "train.curriculum.on: True is not possible; this task has no order of difficulty "
                 f"({self.task.drawn_from})"
             )
-        for name in ("patience", "restart"):
+        for name in ("patience", "restart", "pace"):
             value = getattr(curriculum, name)
             if value and not curriculum.on:
                 raise outside(f"train.curriculum.{name}", value, f"{type(value)()} without train.curriculum.on")
@@ -245,9 +270,14 @@ class Experiment:
             raise outside("train.loops.loss", loss, "'last' (the stack is applied once)")
         if loss == "from-difficulty" and not task.ordered:
             raise outside("train.loops.loss", loss, "'last', 'every' (this task has no order of difficulty)")
-        if self.train.auxiliary.on and self.train.auxiliary.target not in task.counted:
-            raise unknown("train.auxiliary.target", self.train.auxiliary.target, ["none", *task.counted])
-        if self.train.auxiliary.on and not self.looped and self.model.layers == 1:
+        auxiliary = self.train.auxiliary
+        if auxiliary.on and auxiliary.target not in (*task.counted, *task.summed):
+            raise unknown("train.auxiliary.target", auxiliary.target, ["none", *task.counted, *task.summed])
+        if auxiliary.site == "heads" and auxiliary.states == "every":
+            raise outside("train.auxiliary.states", "every", "'last' with train.auxiliary.site 'heads'")
+        if auxiliary.target in task.summed and self.model.coda:
+            raise outside("model.coda", self.model.coda, "0 with an auxiliary loss on sums, which are read before it")
+        if auxiliary.target in task.counted and not self.looped and self.model.layers == 1:
             raise UsageError(
                 f"train.auxiliary.target: {self.train.auxiliary.target!r} is not possible; a single block applied once "
                 "has no state on the way; allowed: 'none', or more than one of model.layers or model.loops"

@@ -22,7 +22,7 @@ class Curriculum:
         self.began = 0
         """Steps before the stage."""
         self.passed = 0
-        """The last stage whose held-out rows were answered right often enough; 0: none."""
+        """The last stage whose held-out rows were answered right often enough, or whose time is over; 0: none."""
         self.ended = False
         """Whether `patience` ends the training here."""
         self.task = task.at_stage(self.stage) if config.on else task
@@ -58,18 +58,25 @@ class Curriculum:
         With `patience` it also notes when training is to end.
         """
         config = self.config
-        if not config.on or step % config.every or (self.stage == self.last and not config.patience):
+        if not config.on or not self.due(step) or (self.stage == self.last and not config.patience):
             return None
         batch = self.held_out
         accuracy = float(self.task.grade(batch, answers(model, batch, arithmetic, loops)).mean())
         look = {"stage": self.stage, "held_out": accuracy}
-        if accuracy >= config.gate:
+        if accuracy >= config.gate or config.pace:
             self.passed, self.began = self.stage, step
             self.ended = bool(config.patience) and self.stage == self.last
             self.move_to(min(self.stage + 1, self.last))
         elif config.patience and step - self.began >= config.patience:
             self.ended = True
         return look | {"next_stage": self.stage}
+
+    def due(self, step: int) -> bool:
+        """Whether it is time for a look after `step` steps: now and then, or when the stage's own time is over."""
+        config = self.config
+        if not config.pace:
+            return step % config.every == 0
+        return step - self.began == (config.first or config.pace if self.stage == config.start else config.pace)
 
     def state(self) -> dict[str, int | bool]:
         """What a checkpoint keeps."""

@@ -25,15 +25,14 @@ SWEEP_ROWS, SWEEP_ROWS_IN_ALL = 200, 4200
 
 
 def evaluate_cell(
-    model: nn.Module, task: Task, cell: Cell, rows: int, arithmetic: Arithmetic, counts: Sequence[int]
+    task: Task, cell: Cell, batch: Batch, answered: np.ndarray, counts: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """One cell of the `eval --json` contract at each number of loops in `counts`.
+    """One cell of the `eval --json` contract at each number of loops in `counts`, whose answers are `answered`.
 
     Each has accuracy with its Wilson interval, chance, best shortcut, rows, and loops.
     """
-    batch, found = task.test(cell, rows), []
-    baselines = baselines_of(task, batch)
-    for loops, given in zip(counts, answers_after(model, batch, arithmetic, counts)):
+    found, baselines = [], baselines_of(task, batch)
+    for loops, given in zip(counts, answered):
         right = task.grade(batch, given)
         low, high = wilson(int(right.sum()), len(batch))
         found.append(
@@ -73,7 +72,13 @@ def evaluate(
     """Every cell at every number of loops."""
     model.eval()
     counts = list(dict.fromkeys(loops))
-    found = [evaluate_cell(model, task, cell, rows, arithmetic, counts) for cell in cells]
+    found, tokens = [], None
+    for cell in cells:
+        batch = task.test(cell, rows)
+        # Cells that judge the same rows in different ways hold the same array.
+        if batch.tokens is not tokens:
+            tokens, answered = batch.tokens, answers_after(model, batch, arithmetic, counts)
+        found.append(evaluate_cell(task, cell, batch, answered, counts))
     return [cell for group in zip(*found) for cell in group]
 
 

@@ -90,8 +90,11 @@ def answers_after(
 ) -> np.ndarray:
     """The answers after each number of loops in `counts`, `[counts, batch, read]`, all from one pass.
 
-    Each loop's logits are dropped when its answers are taken: memory does not grow with the number of loops.
+    Each loop's logits are dropped when its answers are taken: memory does not grow with the number of loops. Rows that
+    are to be `decoded` take a pass for each column and number of loops.
     """
+    if batch.decoded:
+        return np.stack([decoded(model, batch, arithmetic, count, rows) for count in counts])
     read = batch.targets.shape[1]
     wanted = [model.config.loops if count is None else count for count in counts]
     found = np.empty((len(counts), len(batch), read), np.int64)
@@ -105,4 +108,24 @@ def answers_after(
                     answer = model.answer(state, read).argmax(-1).cpu().numpy()
                     for place in (place for place, count in enumerate(wanted) if count == loop):
                         found[place, piece.rows] = answer
+    return found
+
+
+def decoded(model: nn.Module, batch: Batch, arithmetic: Arithmetic, loops: int | None, rows: int) -> np.ndarray:
+    """The answers at every read column, `[batch, read]`, each but the first given to the model's own earlier ones.
+
+    Greedy decoding: the class with the largest logit is the next column's token (its first field).
+    """
+    read = batch.targets.shape[1]
+    found = np.empty((len(batch), read), np.int64)
+    with arithmetic.autocast():
+        for piece in chunks(batch, model.sizes.align, max(1, -(-len(batch) // rows)), arithmetic.device):
+            first = piece.tokens.shape[1] - read
+            for k in range(read):
+                shown = first + k + 1
+                lengths = piece.lengths - (read - 1 - k)
+                answer = model(piece.tokens[:, :shown], lengths, read=1, loops=loops)[:, 0].argmax(-1)
+                found[piece.rows, k] = answer.cpu().numpy()
+                if k < read - 1:
+                    piece.tokens[:, shown, 0] = answer
     return found

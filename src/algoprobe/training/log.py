@@ -70,10 +70,18 @@ def gap(experiment: Experiment, lines: list[dict[str, Any]], steps: int) -> str 
     if config.curriculum.on:
         stage, last = config.curriculum.start, experiment.task.build().stages()
         moves = {line["step"]: line["next_stage"] for line in lines if "next_stage" in line}
-        for step in range(config.curriculum.every, steps + 1, config.curriculum.every):
+        for step in looks(config, steps):
             if stage == last and not config.curriculum.patience:
                 break
             if moves.get(step) not in (stage, min(stage + 1, last)):
                 return f"has lost the curriculum's look at step {step}"
             stage = moves[step]
     return None
+
+
+def looks(config: TrainConfig, steps: int) -> range:
+    """After which of `steps` steps the curriculum looks, while there is a stage to come."""
+    curriculum = config.curriculum
+    if not curriculum.pace:
+        return range(curriculum.every, steps + 1, curriculum.every)
+    return range(curriculum.first or curriculum.pace, steps + 1, curriculum.pace)

@@ -25,6 +25,7 @@ from algoprobe.core.run import RunFolder
 
 from .auxiliary import Auxiliary
 from .checkpoint import damaged, first_line, load_state, load_weights, save_state, save_weights
+from .columns import column_dynamics
 from .config import Experiment
 from .curriculum import Curriculum
 from .evaluation import validate
@@ -35,6 +36,7 @@ from .log import is_logged, is_validated
 from .objective import first_loops
 from .optimisers import build
 from .progress import Progress
+from .regression import Regression
 from .schedule import draw_loops, learning_rate_factor, recommended_loops
 from .snapshots import marks, snapshot_file
 from .step import update
@@ -115,6 +117,9 @@ def train(
                 if is_validated(config, run.step, end):
                     cells = validate(model, task, seeds.data, config.validate_rows, arithmetic, run.loops)
                     lines.append({"validation": cells})
+                    if config.column_rows:
+                        found = column_dynamics(model, task, seeds.data, config.column_rows, arithmetic, run.loops)
+                        lines.append({"columns": found})
                 if run.step in kept_after or (end and kept_after):
                     save_weights(snapshot_file(folder, run.step), model, digest(experiment))
 
@@ -155,7 +160,7 @@ class State:
     arithmetic: Arithmetic
     curriculum: Curriculum
     model: nn.Module
-    auxiliary: Auxiliary | None
+    auxiliary: Auxiliary | Regression | None
     """Heads of the auxiliary loss: they are trained and kept with the state, and are no part of the model."""
     optimisers: list[Optimizer]
     record: dict[str, Any]
@@ -175,7 +180,11 @@ class State:
         model = arithmetic.place(experiment.model.build(curriculum.full.sizes, experiment.seeds.init))
         auxiliary = None
         if config.auxiliary.on:
-            auxiliary = Auxiliary.seeded(experiment, curriculum.full.sizes).to(arithmetic.device)
+            task = curriculum.full
+            if config.auxiliary.target in task.summed:
+                auxiliary = Regression.seeded(experiment, task).to(arithmetic.device)
+            else:
+                auxiliary = Auxiliary.seeded(experiment, task.sizes).to(arithmetic.device)
         optimisers = build(config.optimiser, model, auxiliary)
         run = cls(experiment, folder, arithmetic, curriculum, model, auxiliary, optimisers, folder.record)
         if saved is not None:

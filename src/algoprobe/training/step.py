@@ -22,6 +22,7 @@ from .config import TrainConfig
 from .forward import Arithmetic, chunks, trim
 from .objective import cross_entropy, loop_cross_entropy, sampled_targets
 from .optimisers import SophiaG
+from .regression import Regression
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def gradients(
     config: TrainConfig,
     arithmetic: Arithmetic,
     relabel: Callable[[Tensor, Tensor], Tensor] | None = None,
-    auxiliary: Auxiliary | None = None,
+    auxiliary: Auxiliary | Regression | None = None,
     steps: Int16[np.ndarray, "batch columns"] | None = None,
     first: Int[np.ndarray, "batch"] | None = None,
 ) -> tuple[Tensor, Tensor | None, list[tuple[np.ndarray, Tensor]]]:
@@ -91,7 +92,7 @@ def update(
     arithmetic: Arithmetic,
     step: int,
     seed: int,
-    auxiliary: Auxiliary | None = None,
+    auxiliary: Auxiliary | Regression | None = None,
     steps: Int16[np.ndarray, "batch columns"] | None = None,
     first: Int[np.ndarray, "batch"] | None = None,
 ) -> StepResult:

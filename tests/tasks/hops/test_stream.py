@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algoprobe.core.permutation import places
 from algoprobe.core.stream import Stream
 from algoprobe.tasks.hops import HopsConfig, HopsTask
 from algoprobe.tasks.hops.graph import graph_of
 from algoprobe.tasks.hops.reference import answer, distinct_walks, facts_of, permuted, training_place
 from algoprobe.tasks.hops.reserve import kept_walks, training_size
-from algoprobe.tasks.hops.sampling import first_distinct, places, walks
+from algoprobe.tasks.hops.sampling import first_distinct, walks
 
 from .sizes import ALL, CHAINS, FRESH, PARTIAL
 

@@ -20,11 +20,12 @@ HIDDEN = -1e9
 
 
 def attention_mask(
-    lengths: Tensor, columns: int, align: str, causal: bool, rows: int
+    lengths: Tensor, columns: int, align: str, causal: bool, rows: int, prompt: int = 0
 ) -> Bool[Tensor, "batch 1 _ columns"] | None:
     """The mask of every layer: True where a query column (the last `rows`) may read a key column.
 
-    A key is readable when it is not padding and, with `causal`, not later than the query. None when nothing is hidden.
+    A key is readable when it is not padding and, with `causal`, not later than the query or among the first `prompt`
+    real columns of its row. None when nothing is hidden.
     """
     if not causal and bool((lengths == columns).all()):
         return None
@@ -33,7 +34,11 @@ def attention_mask(
     mask = real[:, None, None, :]
     if causal:
         query = column[columns - rows :]
-        mask = mask & (column[None, :] <= query[:, None])
+        seen = column[None, :] <= query[:, None]
+        if prompt:
+            start = columns - lengths[:, None, None, None] if align == "right" else 0
+            seen = seen | (column < start + prompt)
+        mask = mask & seen
     return mask
 
 

@@ -13,12 +13,13 @@ import numpy as np
 from jaxtyping import Int
 
 from algoprobe.core.errors import outside, unknown
+from algoprobe.core.permutation import places
 from algoprobe.core.stream import Stream
 from algoprobe.tasks.task import Cell
 
 from .chains import Chains
 from .config import GraphFields, HopsConfig
-from .sampling import first_distinct, places, walks
+from .sampling import first_distinct, walks
 from .splits import chains_of, pairs_of, shuffled
 
 STANDARD = {"two-hop": ("id", "ood", "first-ood", "second-ood", "atomic"), "k-hop": ("walks", "atomic")}
@@ -97,5 +98,5 @@ def training_rows(config: HopsConfig, places_in_set: Int[np.ndarray, "batch"]) -
 
 
 def training_stream(config: HopsConfig, key: int, indices: Int[np.ndarray, "batch"]) -> Chains:
-    """The fixed set in the order of `key`: another one each epoch (see `sampling`)."""
+    """The fixed set in the order of `key`: another one each epoch (see `core.permutation`)."""
     return training_rows(config, places(key, indices, training_size(config)))

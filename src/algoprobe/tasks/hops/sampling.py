@@ -1,11 +1,7 @@
-"""Walks along the facts as kernels, and the order in which a fixed set is gone through.
+"""Walks along the facts as kernels, one stream for each number of hops.
 
 A row of k hops is a random walk: a uniform head, then k times a uniform fact of the entity it stands on. Source:
 *Loop, Think, & Generalize* (arXiv 2604.07822), App. B and the authors' generator.
-
-Epochs: a fixed set of N rows is gone through in another order each time. Row i of the training stream is the row
-p(i mod N) of the set, where p is the permutation of 0..N-1 that the stream's key and the epoch i div N name: a Feistel
-network on the smallest even number of bits that holds N, walked until it falls below N (Black & Rogaway 2002).
 """
 
 from __future__ import annotations
@@ -22,39 +18,6 @@ from algoprobe.core.stream import Stream
 from .chains import Chains
 from .config import GraphFields, HopsConfig
 from .graph import graph_of
-
-ROUNDS = 8
-
-
-@njit(inline="always")
-def _permuted(key, place, size):
-    """p(place) for the permutation p of 0..size-1 that `key` names."""
-    half = 1
-    while (np.int64(1) << np.int64(2 * half)) < size:
-        half += 1
-    low = (np.uint64(1) << np.uint64(half)) - np.uint64(1)
-    x = np.uint64(place)
-    while True:
-        left, right = x >> np.uint64(half), x & low
-        for turn in range(ROUNDS):
-            left, right = right, left ^ (mix(key ^ mix(right + np.uint64(turn + 1) * GOLDEN)) & low)
-        x = (left << np.uint64(half)) | right
-        if x < np.uint64(size):
-            return np.int64(x)
-
-
-@njit(cache=True)
-def _places(key, indices, size, out):
-    for row in range(len(indices)):
-        epoch = mix(key ^ mix(np.uint64(indices[row] // size) + GOLDEN))
-        out[row] = _permuted(epoch, indices[row] % size, size)
-
-
-def places(key: int, indices: Int[np.ndarray, "batch"], size: int) -> Int[np.ndarray, "batch"]:
-    """Which row of a fixed set of `size` each index of the training stream is."""
-    out = np.empty(len(indices), np.int64)
-    _places(np.uint64(key), indices, size, out)
-    return out
 
 
 @njit(inline="always")

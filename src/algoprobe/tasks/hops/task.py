@@ -30,13 +30,14 @@ class HopsTask:
     batch = task.sample("train", 0, np.arange(128))
 
     Training index i is row p(i mod N) of the fixed training set of N rows, p the permutation of epoch i div N (see
-    `sampling`); with `fresh` it is the i-th of an endless one. Source: *Loop, Think, & Generalize*, arXiv 2604.07822.
+    `core.permutation`); with `fresh` it is the i-th of an endless one. Source: *Loop, Think, & Generalize*, arXiv 2604.07822.
     """
 
     name = "hops"
     stage_axis = "hops"
     ordered = True
     counted = ()
+    summed = ()
 
     def __init__(self, config: HopsConfig):
         self.config = config

@@ -35,6 +35,7 @@ class SearchTask:
     name = "search"
     stage_axis = "lookahead"
     counted = ("steps_to_goal",)
+    summed = ()
 
     def __init__(self, config: SearchConfig):
         self.config = config

@@ -1,0 +1,602 @@
+"""Opening models that multiply: what answers depend on, where sums are, how pairs of digits are fetched, what shape
+states have, and how digits come in during training (*Why Can't Transformers Learn Multiplication?*, arXiv 2510.00184, §3).
+
+Every study takes the same models: one that fails, and those that solve the task, each over the seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from algoprobe.core.statistics import mean_interval
+from algoprobe.options import LensOptions
+
+from .comparison import about, chosen, finish, train_rows, verdicts_of
+from .mult_presets import regimes
+from .registry import StudyOptions, find_preset, study
+
+if TYPE_CHECKING:
+    from algoprobe.training.pool import Job
+
+    from .lens_kinds import Subject
+
+SEEN = {"swap": 1000, "tree": 1000, "geometry": 5000, "fourier": 1000, "probe": 4000}
+"""Test rows that each lens takes."""
+
+
+def opened(job: Job, kind: str) -> Subject:
+    """A trained run on the first test rows of whole products."""
+    from algoprobe.probes.inputs import Inputs
+    from algoprobe.training.evaluation import open_run
+
+    from .lens_kinds import Subject
+
+    run = open_run(job.folder.path)
+    cell = run.task.cells()[0]
+    batch = run.task.test(cell, min(SEEN[kind], run.task.config.test_rows))
+    options = LensOptions(kind=kind, run=str(job.folder.path))
+    return Subject(run.model, run.task, batch, Inputs.of(batch, run.model), run.loops, options)
+
+
+def models(options: StudyOptions, base_10: bool = False) -> dict[str, list[Job]]:
+    """The study's models, trained where they are missing, over the seeds."""
+    names = {"plain, base 10": "mult-4x4-plain", "sums, base 10": "mult-4x4"} if base_10 else regimes(options.scale)
+    rows = {row: find_preset(names[row]) for row in chosen(options, names)}
+    return train_rows(rows, options)
+
+
+def over_seeds(
+    jobs: Sequence[Job], measure: Callable[[Job], list[dict[str, Any]]], keys: Sequence[str], values: Sequence[str]
+) -> list[dict[str, Any]]:
+    """`measure` of each run; rows that agree in `keys` become one, with the mean of each of `values` and its interval."""
+    groups: dict[tuple, list[dict[str, Any]]] = {}
+    for job in jobs:
+        for row in measure(job):
+            groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    merged = []
+    for rows in groups.values():
+        line = dict(rows[0]) | {"seeds": len(rows)}
+        for name in values:
+            numbers = [row[name] for row in rows if row[name] is not None]
+            mean, low, high = mean_interval(numbers) if numbers else (None, None, None)
+            line |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+        merged.append(line)
+    return merged
+
+
+def head(name: str, options: StudyOptions, jobs: dict[str, list[Job]]) -> dict[str, Any]:
+    """What the results of every study begin with."""
+    accuracy = {
+        row: [job.folder.read("evaluation.json")["cells"][0]["accuracy"] for job in of_row]
+        for row, of_row in jobs.items()
+    }
+    return {"study": name, "scale": options.scale, "seeds": options.seeds, "exact_match": accuracy, **about(jobs)}
+
+
+@study("mult-attribution")
+def attribution(options: StudyOptions) -> dict[str, Any]:
+    """Which digits of the operands each digit of the product depends on, in models that fail and that solve."""
+    from algoprobe.report.lenses import heat_map, matrix_table
+
+    from .digit_lenses import swap
+
+    jobs = models(options)
+    rows = {
+        row: over_seeds(of_row, lambda job: swap(opened(job, "swap"))[0], ("input", "digit"), ("effect", "changed"))
+        for row, of_row in jobs.items()
+    }
+    reach = max(abs(cell["effect"]) for cells in rows.values() for cell in cells)
+    charts, tables, found = {}, [], []
+    for row, cells in rows.items():
+        title = f"{row}: digits that answers depend on"
+        note = "Logit lost when the digit is another one, earlier answers kept; mean over test rows and seeds."
+        charts[f"attribution-{row}"] = heat_map(cells, "input", "digit", "effect", title, note, True, reach)
+        tables.append(matrix_table(*as_matrix(cells, "input", "digit", "effect"), title, "digit"))
+        found += attribution_verdicts(row, cells)
+    results = head("mult-attribution", options, jobs) | {"rows": rows, "verdicts": verdicts_of(found)}
+    finish(options.out / "mult-attribution", results, tables, charts, options)
+    return results
+
+
+def attribution_verdicts(row: str, cells: list[dict[str, Any]]) -> list[tuple]:
+    """The mean effect inside the band i <= k of the middle digits: large in solving models, none in the plain one."""
+    by_place = {(cell["input"], cell["digit"]): cell for cell in cells}
+    total = len({cell["digit"] for cell in cells})
+    middle = total // 2 - 1
+    inside = [by_place[name, f"c{middle}"] for name in {c["input"] for c in cells} if int(name[1:]) <= middle]
+    share = sum(cell["changed"] for cell in inside) / len(inside)
+    low, high, paper = (0.0, 0.3, "0 (logits)") if row == "plain" else (0.5, 1.0, "16 to 23 (logits)")
+    return [(row, f"c{middle}: answers changed by a digit it needs", paper, low, high, share, inside[0]["seeds"])]
+
+
+def as_matrix(rows: Sequence[dict[str, Any]], down: str, across: str, value: str) -> tuple[list, list, list[list]]:
+    """Rows as labels down, labels across, and values."""
+    names = [list(dict.fromkeys(row[side] for row in rows)) for side in (down, across)]
+    found = {(row[down], row[across]): row[value] for row in rows}
+    return names[0], names[1], [[found.get((d, a)) for a in names[1]] for d in names[0]]
+
+
+@study("mult-probes")
+def probes(options: StudyOptions) -> dict[str, Any]:
+    """Running sums read off linearly, each model on its own states, beside the best constant and other controls."""
+    from algoprobe.report.loops import lines, rows_table
+
+    jobs = models(options)
+    rows = {
+        row: over_seeds(
+            of_row, probe_rows, ("target", "site", "loop"), ("error", "constant", "score", "shuffled", "untrained")
+        )
+        for row, of_row in jobs.items()
+    }
+    tables, points, found = [], [], []
+    for row, cells in rows.items():
+        best = best_sites(cells)
+        shown = [cell | {"ratio": cell["error"] / cell["constant"], "at": place(cell)} for cell in best]
+        columns = (
+            ("target", "sum"),
+            ("at", "read at"),
+            ("error", "MAE"),
+            ("constant", "best constant"),
+            ("ratio", "ratio"),
+            ("score", "R²"),
+            ("shuffled", "shuffled"),
+            ("untrained", "untrained R²"),
+            ("seeds", "seeds"),
+        )
+        tables.append(
+            rows_table(
+                shown, columns, f"{row}: running sums by ridge probes, at the site that holds them best", words=2
+            )
+        )
+        points += [{"k": int(cell["target"].rsplit("_", 1)[1]), "ratio": cell["ratio"], "line": row} for cell in shown]
+        found += probe_verdicts(row, shown)
+    note = "Mean absolute error of ridge probes over that of the best constant, at the best site; 1 is no better than a constant."
+    charts = {
+        "probes": lines(
+            points,
+            "k",
+            "ratio",
+            "Running sums that can be read off",
+            note,
+            names=("digit k of the product", "error / best constant"),
+        )
+    }
+    results = head("mult-probes", options, jobs) | {"rows": rows, "verdicts": verdicts_of(found)}
+    finish(options.out / "mult-probes", results, tables, charts, options)
+    return results
+
+
+def place(cell: dict[str, Any]) -> str:
+    """A site and loop in words."""
+    return cell["site"].replace("blocks.", "block ").replace(".resid", " resid") + (
+        f" @{cell['loop']}" if cell["loop"] else ""
+    )
+
+
+def best_sites(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each target the row with the smallest error."""
+    found: dict[str, dict[str, Any]] = {}
+    for cell in cells:
+        kept = found.get(cell["target"])
+        if kept is None or cell["error"] < kept["error"]:
+            found[cell["target"]] = cell
+    return list(found.values())
+
+
+def probe_rows(job: Job) -> list[dict[str, Any]]:
+    """Ridge probes for every running sum at the residual stream after attention and after each block."""
+    import torch
+
+    from algoprobe.probes.linear_probe import linear_probe
+
+    subject = opened(job, "probe")
+    found = []
+    for name, values in subject.task.column_numbers(subject.batch).items():
+        if not name.startswith("running_sum"):
+            continue
+        sites = ["blocks.*.resid_mid", "blocks.*.resid_post"]
+        target = torch.from_numpy(values)
+        found += [
+            {"target": name} | row
+            for row in linear_probe(subject.model, subject.inputs, sites, target, loops=subject.loops)
+        ]
+    return found
+
+
+def probe_verdicts(row: str, shown: list[dict[str, Any]]) -> list[tuple]:
+    """The worst of the middle sums: a tenth of the constant's error at most in solving models."""
+    total = len(shown)
+    middle = [cell for cell in shown if 2 <= int(cell["target"].rsplit("_", 1)[1]) <= total - 2]
+    worst = max(middle, key=lambda cell: cell["ratio"])
+    low, high, paper = (0.5, 1.2, "1.7 to 3.3 (not its own states)") if row == "plain" else (0.0, 0.1, "0.03 to 0.07")
+    return [
+        (
+            row,
+            f"{worst['target']}: error / best constant, the worst of the middle",
+            paper,
+            low,
+            high,
+            worst["ratio"],
+            worst["seeds"],
+        )
+    ]
+
+
+@study("mult-tree")
+def tree(options: StudyOptions) -> dict[str, Any]:
+    """Which pairs of digits reach each answer by strong attention, and which answers break without single edges."""
+    from algoprobe.probes.attention_tree import knock_out
+    from algoprobe.report.digits import attention_tree_chart
+    from algoprobe.report.lenses import heat_map, matrix_table
+    from algoprobe.report.loops import rows_table
+
+    from .digit_lenses import column_names_of, middle_digit, pair_rows, tree_of, where_of
+
+    jobs = models(options)
+    rows, charts, tables, found, cut = {}, {}, [], [], {}
+    for row, of_row in jobs.items():
+        cells = over_seeds(
+            of_row, lambda job: pair_rows(tree_of(s := opened(job, "tree")), s.task), ("pair", "digit"), ("cached",)
+        )
+        rows[row] = cells
+        title = f"{row}: pairs of digits on the way to each answer"
+        note = "Share of seeds in which a column on the way reads both digits (mean attention above 0.1)."
+        charts[f"pairs-{row}"] = heat_map(cells, "pair", "digit", "cached", title, note)
+        tables.append(matrix_table(*as_matrix(cells, "pair", "digit", "cached"), title, "pair"))
+        subject = opened(of_row[0], "tree")
+        seen = tree_of(subject)
+        names, columns = column_names_of(seen, subject.task)
+        k, total = middle_digit(subject.task), subject.task.config.product_digits
+        way = seen.way(columns - total + k)
+        edges = [edge for edge in seen.edges if edge.query in way[edge.stage + 1]]
+        stages = [where_of(seen, s) for s in range(len(seen.stages))]
+        shown = [{"key": e.key, "query": e.query, "stage": e.stage, "weight": e.weight, "head": e.head} for e in edges]
+        if shown:
+            charts[f"tree-{row}"] = attention_tree_chart(
+                shown,
+                names,
+                stages,
+                f"{row}: what reaches the answer c{k}",
+                "Mean attention above 0.1 over 1,000 test rows, seed 0; width: weight.",
+            )
+        lost = knock_out(subject.model, subject.inputs, strongest(edges, 60), subject.loops)
+        for line in lost:
+            line |= {
+                "edge": f"{where_of(seen, line['stage'])} head {line['head']}: {names[line['query']]} reads {names[line['key']]}"
+            }
+            line |= {f"c{j}": loss for j, loss in enumerate(line["lost"])}
+            line["own"] = line["lost"][k]
+        cut[row] = lost
+        lost.sort(key=lambda line: -line["own"])
+        columns_ = (("edge", "edge cut"), ("weight", "weight"), *((f"c{j}", f"c{j}") for j in range(total)))
+        tables.append(
+            rows_table(
+                lost[:8],
+                columns_,
+                f"{row}: accuracy lost without one edge on the way to c{k}, the eight that cost it most (seed 0)",
+            )
+        )
+        found += tree_verdicts(row, cells)
+    results = head("mult-tree", options, jobs) | {"rows": rows, "edges": cut, "verdicts": verdicts_of(found)}
+    finish(options.out / "mult-tree", results, tables, charts, options)
+    return results
+
+
+def strongest(edges: Sequence[Any], most: int) -> list[Any]:
+    """The edges of largest weight."""
+    return sorted(edges, key=lambda edge: -edge.weight)[:most]
+
+
+def tree_verdicts(row: str, cells: list[dict[str, Any]]) -> list[tuple]:
+    """The share of needed pairs that are there, and of the others, for the middle digits."""
+    total = len({cell["digit"] for cell in cells})
+    middle = {f"c{k}" for k in range(2, total - 2)}
+    needed = [cell["cached"] for cell in cells if cell["needed"] and cell["digit"] in middle]
+    other = [cell["cached"] for cell in cells if not cell["needed"] and cell["digit"] in middle]
+    seeds = cells[0]["seeds"]
+    low, high = (0.0, 0.9) if row == "plain" else (0.9, 1.0)
+    mean = sum(needed) / len(needed)
+    spare = sum(other) / max(1, len(other))
+    return [
+        (
+            row,
+            "needed pairs of the middle digits that are fetched",
+            "–" if row == "plain" else "all",
+            low,
+            high,
+            mean,
+            seeds,
+        ),
+        (row, "pairs fetched without need", "–", 0.0, 1.0, spare, seeds),
+    ]
+
+
+@study("mult-geometry")
+def geometry(options: StudyOptions) -> dict[str, Any]:
+    """Minkowski sums in heads, nested principal components, waves over digits, and the prism; base-10 models."""
+    from algoprobe.report.loops import rows_table
+
+    from .digit_lenses import fourier
+    from .digit_lenses import geometry as shapes
+
+    jobs = models(options, base_10=True)
+    rows, waves, tables, charts, found, prisms = {}, {}, [], {}, [], {}
+    for row, of_row in jobs.items():
+        rows[row] = [shapes(opened(job, "geometry"))[0] for job in of_row]
+        best = [sorted(seen, key=lambda line: -line["additive"])[:6] for seen in rows[row]]
+        columns = (
+            ("head", "head"),
+            ("digit", "step"),
+            ("pair", "digits"),
+            ("additive", "f(a)+g(b)"),
+            ("joint", "joint"),
+            ("a alone", "a alone"),
+            ("b alone", "b alone"),
+            ("three PCs", "three PCs"),
+        )
+        tables.append(
+            rows_table(
+                best[0], columns, f"{row}: heads whose output is most nearly a sum of two digits (seed 0)", words=3
+            )
+        )
+        waves[row] = over_seeds(
+            of_row, lambda job: fourier(opened(job, "fourier"))[0], ("matrix", "frequencies"), ("median", "pooled")
+        )
+        columns = (
+            ("matrix", "matrix"),
+            ("frequencies", "frequencies"),
+            ("functions", "functions"),
+            ("median", "median R²"),
+            ("pooled", "pooled R²"),
+            ("chance", "chance"),
+            ("rows", "rows"),
+            ("seeds", "seeds"),
+        )
+        tables.append(rows_table(waves[row], columns, f"{row}: waves over the digits", words=2))
+        prisms[row] = over_seeds(
+            of_row,
+            lambda job: prism(opened(job, "geometry"))[0],
+            ("component",),
+            ("share", "parity", "pentagon", "circle"),
+        )
+        columns = (
+            ("component", "component"),
+            ("share", "of variance"),
+            ("parity", "parity"),
+            ("circle", "k = 1"),
+            ("pentagon", "k = 2"),
+            ("seeds", "seeds"),
+        )
+        tables.append(
+            rows_table(
+                prisms[row],
+                columns,
+                f"{row}: final states at the step of a middle digit, what each component says of it (R²)",
+            )
+        )
+        charts |= cloud_charts(row, opened(of_row[0], "geometry"), best[0][0])
+        found += geometry_verdicts(row, rows[row], waves[row])
+    results = head("mult-geometry", options, jobs) | {
+        "heads": rows,
+        "waves": waves,
+        "prism": prisms,
+        "verdicts": verdicts_of(found),
+    }
+    finish(options.out / "mult-geometry", results, tables, charts, options)
+    return results
+
+
+def prism(subject: Subject) -> tuple[list[dict[str, Any]], Any, Any]:
+    """Principal components of the final stream at the step of a middle digit: how far each is parity, or a wave of k = 1, 2."""
+    import torch
+
+    from algoprobe.probes.geometry import explained, principal_components, waves
+    from algoprobe.probes.inputs import answer_logits
+    from algoprobe.probes.record import record
+
+    from .digit_lenses import middle_digit
+
+    task = subject.task
+    k, total, base = middle_digit(task), task.config.product_digits, task.config.base
+    site = f"blocks.{len(subject.model.blocks) - 1}.resid_post"
+    with torch.no_grad(), record(subject.model, [site]) as seen:
+        answer_logits(subject.model, subject.inputs, subject.loops)
+        x = seen[site, subject.loops - 1][:, k - total].float().cpu()
+    digit = torch.from_numpy(subject.batch.source.product[:, k].astype("int64"))
+    components, share = principal_components(x, 5)
+    features = {"parity": [base // 2] if base % 2 == 0 else [], "circle": [1], "pentagon": [2]}
+    rows = []
+    for c in range(components.shape[1]):
+        line = {"component": f"PC{c + 1}", "share": float(share[c])}
+        for name, frequencies in features.items():
+            basis = waves(base, frequencies).T[digit] if frequencies else torch.zeros(len(digit), 1)
+            line[name] = explained(components[:, c : c + 1], basis)
+        rows.append(line)
+    return rows, components, digit
+
+
+def cloud_charts(row: str, subject: Subject, best: dict[str, Any]) -> dict[str, Any]:
+    """Nested components of the most additive head's output, coloured by either digit; and the final states by the digit."""
+    import torch
+
+    from algoprobe.probes.geometry import principal_components
+    from algoprobe.report.digits import clouds
+
+    from .digit_lenses import digits_as_tensors, head_outputs
+
+    words = best["head"].replace("@", "").split()
+    block, head_ = int(words[1]), int(words[3])
+    loop = int(words[4]) if len(words) > 4 else 0
+    k, total = int(best["digit"][1:]), subject.task.config.product_digits
+    x = head_outputs(subject.model, subject.inputs, subject.loops)[block, loop, head_]
+    x = x[:, x.shape[1] - total + k].cpu()
+    i, j = (int(part.strip()[1:]) for part in best["pair"].split(","))
+    a, b = digits_as_tensors(subject)
+    shown = slice(0, 1500)
+    whole, _ = principal_components(x)
+    by_a = [
+        {"x": float(p[0]), "y": float(p[1]), "panel": "whole cloud", "digit": int(d)}
+        for p, d in zip(whole[shown], a[shown, i])
+    ]
+    by_b = [
+        {"x": float(p[0]), "y": float(p[1]), "panel": "by the other digit", "digit": int(d)}
+        for p, d in zip(whole[shown], b[shown, j])
+    ]
+    inside = torch.nonzero(b[:, j] == 3)[:, 0]
+    local, _ = principal_components(x[inside])
+    nested = [
+        {"x": float(p[0]), "y": float(p[1]), "panel": f"only b{j} = 3", "digit": int(d)}
+        for p, d in zip(local, a[inside, i])
+    ]
+    names = {
+        "whole cloud": f"coloured by a{i}",
+        "by the other digit": f"coloured by b{j}",
+        f"only b{j} = 3": f"only b{j} = 3, coloured by a{i}",
+    }
+    points = [point | {"panel": names[point["panel"]]} for point in (*by_a, *by_b, *nested)]
+    note = f"Output of {best['head']} at the step of {best['digit']}, first two principal components; one point a test row, seed 0."
+    charts = {
+        f"nested-{slug(row)}": clouds(
+            points, list(names.values()), "digit", f"{row}: a head that adds two digits", note, ("PC1", "PC2")
+        )
+    }
+    _, components, digit = prism(subject)
+    pairs = [(0, 1), (1, 2)]
+    points = [
+        {"x": float(p[u]), "y": float(p[v]), "panel": f"PC{u + 1}, PC{v + 1}", "digit": int(d)}
+        for u, v in pairs
+        for p, d in zip(components[shown], digit[shown])
+    ]
+    panels = [f"PC{u + 1}, PC{v + 1}" for u, v in pairs]
+    note = "Residual stream after the last block at the step of a middle digit, coloured by that digit; seed 0."
+    charts[f"prism-{slug(row)}"] = clouds(points, panels, "digit", f"{row}: final states by digit", note, ("", ""))
+    return charts
+
+
+def slug(row: str) -> str:
+    """A row's name for a file."""
+    return row.replace(", ", "-").replace(" ", "-")
+
+
+def geometry_verdicts(row: str, heads: list[list[dict[str, Any]]], waves: list[dict[str, Any]]) -> list[tuple]:
+    """The share of heads at middle steps that are nearly sums, and the fit of waves to final states."""
+    total = len({line["digit"] for line in heads[0]})
+    middle = {f"c{k}" for k in range(2, total - 2)}
+    best = [max((line["additive"] for line in seen if line["digit"] in middle), default=0.0) for seen in heads]
+    final = [line for line in waves if line["matrix"].startswith("final") and line["functions"] < 10]
+    solving = not row.startswith("plain")
+    low, high = (0.9, 1.0) if solving else (0.0, 1.0)
+    found = [
+        (
+            row,
+            "most additive head at a middle step",
+            "1 (shown)" if solving else "–",
+            low,
+            high,
+            sum(best) / len(best),
+            len(best),
+        )
+    ]
+    for line in final:
+        low, high, paper = (0.9, 1.0, "0.99") if solving else (0.0, 1.0, "–")
+        found.append(
+            (
+                row,
+                f"{line['functions']} waves on final states (chance {line['chance']:.2f})",
+                paper,
+                low,
+                high,
+                line["median"],
+                line["seeds"],
+            )
+        )
+    return found
+
+
+@study("mult-dynamics")
+def dynamics(options: StudyOptions) -> dict[str, Any]:
+    """Loss and gradient norm of every digit through training: where gradient arrives and leads nowhere."""
+    import math
+
+    from algoprobe.report.lenses import heat_map
+    from algoprobe.report.loops import lines, rows_table
+
+    from .digit_lenses import digits_through_training, thinned
+
+    jobs = models(options)
+    rows, charts, tables, found = {}, {}, [], []
+    for row, of_row in jobs.items():
+        cells = over_seeds(
+            of_row,
+            lambda job: digits_through_training(job.folder.metrics),
+            ("examples", "digit"),
+            ("accuracy", "loss", "gradient_norm"),
+        )
+        rows[row] = cells
+        points = [{"examples": c["examples"], "loss": c["loss"], "line": c["digit"]} for c in cells]
+        charts[f"loss-{row}"] = lines(
+            points,
+            "examples",
+            "loss",
+            f"{row}: loss of each digit",
+            "Held-out rows of the training mix, nats; mean over seeds.",
+            names=("examples", "loss, nats"),
+            ordered=True,
+            share=False,
+        )
+        norms = [
+            c | {"log10 norm": math.log10(max(c["gradient_norm"], 1e-6)), "seen": f"{c['examples'] / 1000:.0f}k"}
+            for c in thinned(cells, 14)
+        ]
+        charts[f"gradients-{row}"] = heat_map(
+            norms,
+            "digit",
+            "seen",
+            "log10 norm",
+            f"{row}: gradient of each digit's loss",
+            "log10 of its Euclidean norm over all weights; mean over seeds.",
+            True,
+        )
+        tables.append(
+            rows_table(
+                first_below(cells),
+                (
+                    ("digit", "digit"),
+                    ("1.0", "loss below 1"),
+                    ("0.1", "below 0.1"),
+                    ("0.01", "below 0.01"),
+                    ("norm", "last norm"),
+                ),
+                f"{row}: examples until a digit's loss stays below a bound",
+            )
+        )
+        found += dynamics_verdicts(row, cells)
+    results = head("mult-dynamics", options, jobs) | {"rows": rows, "verdicts": verdicts_of(found)}
+    finish(options.out / "mult-dynamics", results, tables, charts, options)
+    return results
+
+
+def first_below(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each digit the examples after which its loss stays below 1, 0.1, 0.01; None: never."""
+    found = []
+    for digit in dict.fromkeys(cell["digit"] for cell in cells):
+        line = sorted((cell for cell in cells if cell["digit"] == digit), key=lambda cell: cell["examples"])
+        entry: dict[str, Any] = {"digit": digit, "norm": line[-1]["gradient_norm"]}
+        for bound in (1.0, 0.1, 0.01):
+            above = [cell["examples"] for cell in line if cell["loss"] >= bound]
+            later = [cell["examples"] for cell in line if not above or cell["examples"] > above[-1]]
+            entry[str(bound)] = later[0] if later else None
+        found.append(entry)
+    return found
+
+
+def dynamics_verdicts(row: str, cells: list[dict[str, Any]]) -> list[tuple]:
+    """The last loss of the hardest middle digit beside its loss by chance."""
+    last = max(cell["examples"] for cell in cells)
+    ends = [cell for cell in cells if cell["examples"] == last]
+    worst = max(ends, key=lambda cell: cell["loss"])
+    low, high, paper = (0.5, 3.0, "2.30 (of 2.30)") if row == "plain" else (0.0, 0.1, "0.04")
+    return [
+        (row, f"{worst['digit']}: loss at the end, the worst digit", paper, low, high, worst["loss"], worst["seeds"])
+    ]

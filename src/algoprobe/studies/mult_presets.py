@@ -1,0 +1,145 @@
+"""Presets of multiplication, after *Why Can't Transformers Learn Multiplication?* (arXiv 2510.00184)."""
+
+from __future__ import annotations
+
+from algoprobe.models.config import TransformerConfig
+from algoprobe.tasks.multiplication.config import MultiplicationConfig
+from algoprobe.training.config import AuxiliaryConfig, Experiment, OptimiserConfig, TrainConfig
+
+from .comparison import changed
+from .registry import Scale, preset
+
+
+def body(width: int, **changes: object) -> TransformerConfig:
+    """Two causal blocks that read the operands both ways and start as the identity."""
+    fields = {
+        "layers": 2,
+        "heads": 4,
+        "width": width,
+        "embedding_scale": width**-0.5,
+        "causal": True,
+        "prefix": True,
+        "norm": "rms",
+        "bias": False,
+        "activation": "gelu",
+        "zero_init": True,
+    }
+    return TransformerConfig(**(fields | changes))
+
+
+def regimes(scale: Scale, explicit: bool = False) -> dict[str, str]:
+    """The preset of each training regime, one body for all; that of an explicit chain only on request."""
+    prefix = "mult-" if scale == "laptop" else "mult-paper-"
+    rows = ("plain", *(("explicit",) if explicit else ()), "implicit", "auxiliary")
+    return {row: prefix + row for row in rows}
+
+
+@preset("mult-plain", "laptop")
+def mult_plain() -> Experiment:
+    """The paper's regimes at toy size, base 5: the answer alone; its middle digits stay at chance."""
+    return Experiment(
+        task=MultiplicationConfig(base=5, test_rows=5000),
+        model=body(96, prefix=False),
+        train=TrainConfig(
+            examples=1_500_000,
+            optimiser=OptimiserConfig(name="muon", lr=0.02, lr_other=2e-3),
+            decay=0.5,
+            column_rows=256,
+        ),
+    )
+
+
+@preset("mult-auxiliary", "laptop")
+def mult_auxiliary() -> Experiment:
+    """The same with a second loss: the running sum of each digit, read off linearly where it is answered."""
+    return changed(mult_plain(), auxiliary={"target": "running_sum"})
+
+
+@preset("mult-explicit", "laptop")
+def mult_explicit() -> Experiment:
+    """The same with the chain written out, in training and in tests."""
+    return changed(mult_plain(), task={"chain": "explicit", "test_rows": 1000}, train={"examples": 300_000})
+
+
+@preset("mult-implicit", "laptop")
+def mult_implicit() -> Experiment:
+    """The same with a chain that is removed token by token, each when the rest of it is answered right."""
+    return changed(
+        mult_plain(),
+        task={"chain": "implicit", "places": "kept"},
+        curriculum={"on": True, "measure": "mix", "gate": 0.9, "every": 25},
+    )
+
+
+@preset("mult-4x4", "laptop")
+def mult_4x4() -> Experiment:
+    """Four digits times four in base 10, by the running sums: eleven minutes of one core."""
+    return Experiment(
+        task=MultiplicationConfig(shorter=0.6),
+        model=body(128, loops=2, inject=True, outer_norm=True),
+        train=TrainConfig(
+            examples=1_400_000,
+            optimiser=OptimiserConfig(name="muon", lr=0.01, lr_other=2e-3),
+            decay=0.2,
+            auxiliary=AuxiliaryConfig(target="running_sum"),
+            column_rows=256,
+        ),
+    )
+
+
+@preset("mult-4x4-plain", "laptop")
+def mult_4x4_plain() -> Experiment:
+    """Its twin without the running sums."""
+    return changed(mult_4x4(), train={"auxiliary": AuxiliaryConfig()})
+
+
+def paper_body() -> TransformerConfig:
+    """Two layers, four heads, width 768: the smallest shape for which the authors got the implicit chain to work (§2)."""
+    return TransformerConfig(
+        layers=2, heads=4, width=768, embedding_scale=0.02, causal=True, norm="layer", activation="gelu-tanh", bias=True
+    )
+
+
+@preset("mult-paper-plain", "paper")
+def mult_paper_plain() -> Experiment:
+    """The paper's size: 808,000 fixed rows of four digits times four, AdamW at 5e-5, batches of 32."""
+    return Experiment(
+        task=MultiplicationConfig(train_rows=808_000, test_rows=1000),
+        model=paper_body(),
+        train=TrainConfig(
+            examples=20_000_000,
+            batch=32,
+            optimiser=OptimiserConfig(name="adamw", lr=5e-5, betas=(0.9, 0.999), weight_decay=0.01),
+            schedule="constant",
+            warmup=0,
+            column_rows=256,
+            validate_every=500_000,
+        ),
+    )
+
+
+@preset("mult-paper-auxiliary", "paper")
+def mult_paper_auxiliary() -> Experiment:
+    """The same with two heads of the second layer read for the running sums."""
+    return changed(
+        mult_paper_plain(),
+        train={"examples": 35_000_000},
+        auxiliary={"target": "running_sum", "site": "heads", "heads": (0, 1)},
+    )
+
+
+@preset("mult-paper-implicit", "paper")
+def mult_paper_implicit() -> Experiment:
+    """The same by stepwise internalisation: a token less every 3,156 steps, later ones moving up, optimiser made anew."""
+    return changed(
+        mult_paper_plain(),
+        task={"chain": "implicit"},
+        train={"examples": 10_504_000},
+        curriculum={"on": True, "pace": 3156, "restart": True, "measure": "mix"},
+    )
+
+
+@preset("mult-paper-explicit", "paper")
+def mult_paper_explicit() -> Experiment:
+    """The same with the chain written out throughout."""
+    return changed(mult_paper_plain(), task={"chain": "explicit"}, train={"examples": 808_000})
