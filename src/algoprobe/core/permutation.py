@@ -1,8 +1,8 @@
 """The order in which a fixed set is gone through: another permutation each epoch, each a pure function of its key.
 
 Row i of the training stream is row p(i mod N) of a set of N, where p is the permutation of 0..N-1 that the stream's key
-and the epoch i div N name: a Feistel network on the smallest even number of bits that holds N, walked until it falls below
-N (Black & Rogaway 2002).
+and the epoch i div N name: a Feistel network on the smallest even number of bits that holds N, walked until it falls
+below N (Black & Rogaway 2002).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Who fetches what from where: strong mean attention, step by step, followed back to the inputs.
 
-A *stage* is one block in one loop, in order of computation. A *node* is a column before or after a stage. An *edge* of a
-stage leads from a column that is read to the column that reads it, where some head's mean pattern is above a threshold; the
-residual stream always leads from a column to itself. What an answer *fetches* are the inputs from which edges lead to its
-column. A pair of inputs is *cached* where one node reads both in the same stage; it is fetched as a pair where such a node
-lies on the way. Source: the attention tree of arXiv 2510.00184, §3, recomputed by its procedure (mean patterns over rows,
-weights above 0.1), for any number of blocks and loops.
+A *stage* is one block in one loop, in order of computation. A *node* is a column before or after a stage. An *edge* of
+a stage leads from a column that is read to the column that reads it, where some head's mean pattern is above a
+threshold; the residual stream always leads from a column to itself. What an answer *fetches* are the inputs from which
+edges lead to its column. A pair of inputs is *cached* where one node reads both in the same stage; it is fetched as a
+pair where such a node lies on the way. Source: the attention tree of arXiv 2510.00184, §3, recomputed by its procedure
+(mean patterns over rows, weights above 0.1), for any number of blocks and loops.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class AttentionTree:
         return self.way(column)[0]
 
     def pairs(self, column: int, left: Sequence[int], right: Sequence[int]) -> dict[tuple[int, int], tuple[int, int]]:
-        """The pairs of an input in `left` and one in `right` that are cached on the way to `column`: (stage, node) where.
+        """Pairs of an input in `left` and one in `right` that are cached on the way to `column`; (stage, node) where.
 
         A node holds what it read in earlier stages; a pair counts where a node first holds both.
         """
@@ -101,7 +101,7 @@ class AttentionTree:
 def attention_tree(
     model: nn.Module, inputs: Inputs, loops: int | None = None, threshold: float = THRESHOLD
 ) -> AttentionTree:
-    """The tree of `model` on rows of equal length. Raises `UsageError` on others and where blocks stand outside the loop."""
+    """The tree of `model` on rows of equal length. Raises `UsageError` on others, and on a prelude or coda."""
     refuse_outer_blocks(model, "an attention tree")
     if not 0 < threshold < 1:
         raise outside("threshold", threshold, "more than 0, below 1")

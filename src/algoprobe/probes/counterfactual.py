@@ -23,8 +23,8 @@ def counterfactual_attribution(
 
         logit_k(y | the row) - logit_k(y | the row with those tokens instead),      y = argmax logit_k( · | the row),
 
-    and the share of rows whose answer changes. Columns count from the first answer. Earlier answers in a row are the true
-    ones in both. Source: logit attribution by counterfactual digits, arXiv 2510.00184, §3.
+    and the share of rows whose answer changes. Columns count from the first answer. Earlier answers in a row are the
+    true ones in both. Source: logit attribution by counterfactual digits, arXiv 2510.00184, §3.
     """
     logits = answer_logits(model, inputs, loops)
     answer = logits.argmax(-1, keepdim=True)

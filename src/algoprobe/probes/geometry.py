@@ -76,8 +76,8 @@ def minkowski_score(
 ) -> Minkowski:
     """The Minkowski-sum score of states `x` by two digits of each row: see `Minkowski`.
 
-    If a head puts weight α on the digit a_i and 1 - α on b_j, whatever the row, its output is α A(a_i) + (1-α) B(b_j), and
-    the set of its outputs is the Minkowski sum of two sets of `base` points: `additive` is 1.
+    If a head puts weight α on the digit a_i and 1 - α on b_j, whatever the row, its output is α A(a_i) + (1-α) B(b_j),
+    and the set of its outputs is the Minkowski sum of two sets of `base` points: `additive` is 1.
     """
     first, second = one_hot(a, base), one_hot(b, base)
     both = torch.cat([first, second], dim=1)

@@ -1,7 +1,7 @@
 """Lenses on models that multiply: what each digit of the product depends on, where sums are, what shape states have.
 
-Source of all: *Why Can't Transformers Learn Multiplication?* (arXiv 2510.00184), §3, by the procedures that docs/multiply.md
-gives. Each works for any number of blocks, heads and loops, and for every regime.
+Source of all: *Why Can't Transformers Learn Multiplication?* (arXiv 2510.00184), §3, by the procedures that
+docs/multiply.md gives. Each works for any number of blocks, heads and loops, and for every regime.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def digits(subject: Subject) -> Found:
     if not rows:
         raise AlgoprobeError("the run has logged no columns; train with --train.column-rows 256")
     shown = thinned(rows, 14)
-    note = f"On {rows[0]['rows']} held-out rows of the training mix; gradient norm: of the digit's own loss, by all weights."
+    note = f"On {rows[0]['rows']} held-out rows of the training mix; losses and gradient norms with --json."
     return shown, View("Digits through training", note, "digit", "examples", "accuracy", table=("examples", "digit"))
 
 
@@ -80,8 +80,8 @@ def swap(subject: Subject) -> Found:
     first = subject.batch.targets.shape[1] - task.config.product_digits
     rows = [row | {"digit": answered(row["column"] - first)} for row in rows if row["column"] >= first]
     note = (
-        "Logit of the model's answer less that after the digit is replaced by a random other one, earlier digits of the "
-        "product kept; mean over the rows."
+        "Logit of the model's answer less that after the digit is replaced by a random other one, earlier digits of "
+        "the product kept; mean over the rows."
     )
     return rows, View("Digits that answers depend on", note, "input", "digit", "effect", signed=True)
 
@@ -99,9 +99,9 @@ def tree(subject: Subject) -> Found:
     needed = [row for row in rows if row["needed"]]
     got = sum(row["cached"] for row in needed)
     note = (
-        f"1: a column on the way to the answer reads both digits, by mean attention above {found.threshold}; needed are "
-        f"all pairs with i + j up to the answer's place: {got} of {len(needed)} are there, and "
-        f"{sum(row['cached'] for row in rows) - got} others."
+        f"1: a column on the way to the answer reads both digits (mean attention above {found.threshold}). Needed: "
+        f"pairs with i + j up to the answer's place: {got:.0f} of {len(needed)} are there, and "
+        f"{sum(row['cached'] for row in rows) - got:.0f} others."
     )
     return rows, View("Pairs of digits fetched", note, "pair", "digit", "cached")
 
@@ -186,8 +186,8 @@ def geometry(subject: Subject) -> Found:
     if not rows:
         raise AlgoprobeError("no head's output differs from row to row")
     note = (
-        "Held-out share of a head output's variance that f(a_i) + g(b_j) explains, of the pair of digits that explains most "
-        "(Minkowski score); joint: by one vector for every pair of digits."
+        "Held-out share of a head output's variance that f(a_i) + g(b_j) explains (Minkowski score), of the pair of "
+        "digits that explains most."
     )
     return rows, View("Sums of two digits in heads", note, "head", "digit", "additive")
 
@@ -209,8 +209,8 @@ def fourier(subject: Subject) -> Found:
             fit = fourier_fit(matrix, frequencies)
             rows.append({"matrix": name} | fit | {"frequencies": ", ".join(map(str, fit["frequencies"]))})
     note = (
-        f"R² of waves over the {base} digits, median over a matrix's rows; chance: expected of random rows. With {base} "
-        "functions every row fits, which says nothing."
+        f"R² of waves over the {base} digits, median over a matrix's rows; chance: expected of random rows. With "
+        f"{base} functions every row fits, which says nothing."
     )
     columns = ("matrix", "frequencies", "functions", "median", "pooled", "chance", "rows")
     return rows, View("Waves over digits", note, "matrix", "frequencies", "median", columns)
@@ -218,8 +218,8 @@ def fourier(subject: Subject) -> Found:
 
 @torch.no_grad()
 def fourier_matrices(subject: Subject) -> dict[str, Float[Tensor, "rows base"]]:
-    """Rows with one number a digit: embedding channels, feed-forward read-outs, and the products of final states with the
-    digits' unembeddings, at the step that answers the middle digit below the largest sum.
+    """Rows with one number a digit: embedding channels, feed-forward read-outs, and the products of final states with
+    the digits' unembeddings, at the step that answers the middle digit below the largest sum.
     """
     model, task = subject.model, multiplied(subject)
     base, total = task.config.base, task.config.product_digits

@@ -1,5 +1,5 @@
 """Opening models that multiply: what answers depend on, where sums are, how pairs of digits are fetched, what shape
-states have, and how digits come in during training (*Why Can't Transformers Learn Multiplication?*, arXiv 2510.00184, §3).
+states have, and how digits come in during training (arXiv 2510.00184, §3).
 
 Every study takes the same models: one that fails, and those that solve the task, each over the seeds.
 """
@@ -49,7 +49,7 @@ def models(options: StudyOptions, base_10: bool = False) -> dict[str, list[Job]]
 def over_seeds(
     jobs: Sequence[Job], measure: Callable[[Job], list[dict[str, Any]]], keys: Sequence[str], values: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """`measure` of each run; rows that agree in `keys` become one, with the mean of each of `values` and its interval."""
+    """`measure` of each run; rows that agree in `keys` become one, with mean and interval of each of `values`."""
     groups: dict[tuple, list[dict[str, Any]]] = {}
     for job in jobs:
         for row in measure(job):
@@ -151,7 +151,7 @@ def probes(options: StudyOptions) -> dict[str, Any]:
         )
         points += [{"k": int(cell["target"].rsplit("_", 1)[1]), "ratio": cell["ratio"], "line": row} for cell in shown]
         found += probe_verdicts(row, shown)
-    note = "Mean absolute error of ridge probes over that of the best constant, at the best site; 1 is no better than a constant."
+    note = "Mean absolute error of ridge probes over that of the best constant, at the best site; 1: no better."
     charts = {
         "probes": lines(
             points,
@@ -262,9 +262,8 @@ def tree(options: StudyOptions) -> dict[str, Any]:
             )
         lost = knock_out(subject.model, subject.inputs, strongest(edges, 60), subject.loops)
         for line in lost:
-            line |= {
-                "edge": f"{where_of(seen, line['stage'])} head {line['head']}: {names[line['query']]} reads {names[line['key']]}"
-            }
+            reader = f"{where_of(seen, line['stage'])} head {line['head']}"
+            line["edge"] = f"{reader}: {names[line['query']]} reads {names[line['key']]}"
             line |= {f"c{j}": loss for j, loss in enumerate(line["lost"])}
             line["own"] = line["lost"][k]
         cut[row] = lost
@@ -388,7 +387,7 @@ def geometry(options: StudyOptions) -> dict[str, Any]:
 
 
 def prism(subject: Subject) -> tuple[list[dict[str, Any]], Any, Any]:
-    """Principal components of the final stream at the step of a middle digit: how far each is parity, or a wave of k = 1, 2."""
+    """Principal components of the final stream at a middle digit's step, and how far each is one of three waves."""
     import torch
 
     from algoprobe.probes.geometry import explained, principal_components, waves
@@ -417,7 +416,7 @@ def prism(subject: Subject) -> tuple[list[dict[str, Any]], Any, Any]:
 
 
 def cloud_charts(row: str, subject: Subject, best: dict[str, Any]) -> dict[str, Any]:
-    """Nested components of the most additive head's output, coloured by either digit; and the final states by the digit."""
+    """Nested components of the most additive head's output by either digit, and final states by the digit answered."""
     import torch
 
     from algoprobe.probes.geometry import principal_components
@@ -455,7 +454,7 @@ def cloud_charts(row: str, subject: Subject, best: dict[str, Any]) -> dict[str, 
         f"only b{j} = 3": f"only b{j} = 3, coloured by a{i}",
     }
     points = [point | {"panel": names[point["panel"]]} for point in (*by_a, *by_b, *nested)]
-    note = f"Output of {best['head']} at the step of {best['digit']}, first two principal components; one point a test row, seed 0."
+    note = f"Output of {best['head']} at the step of {best['digit']}: two principal components, a point a row, seed 0."
     charts = {
         f"nested-{slug(row)}": clouds(
             points, list(names.values()), "digit", f"{row}: a head that adds two digits", note, ("PC1", "PC2")

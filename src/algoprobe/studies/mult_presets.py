@@ -94,7 +94,7 @@ def mult_4x4_plain() -> Experiment:
 
 
 def paper_body() -> TransformerConfig:
-    """Two layers, four heads, width 768: the smallest shape for which the authors got the implicit chain to work (§2)."""
+    """Two layers, four heads, width 768: the smallest for which the authors got the implicit chain to work (§2)."""
     return TransformerConfig(
         layers=2, heads=4, width=768, embedding_scale=0.02, causal=True, norm="layer", activation="gelu-tanh", bias=True
     )
@@ -130,7 +130,7 @@ def mult_paper_auxiliary() -> Experiment:
 
 @preset("mult-paper-implicit", "paper")
 def mult_paper_implicit() -> Experiment:
-    """The same by stepwise internalisation: a token less every 3,156 steps, later ones moving up, optimiser made anew."""
+    """The same by stepwise internalisation: a token less every 3,156 steps, the optimiser made anew each time."""
     return changed(
         mult_paper_plain(),
         task={"chain": "implicit"},

@@ -12,7 +12,7 @@ from .comparison import (
 from .mult_presets import regimes
 from .registry import StudyOptions, find_preset, study
 
-SOURCE = "arXiv 2510.00184, Table 1 and section 2.5 of its data"
+SOURCE = "arXiv 2510.00184, Table 1"
 PAPER = {"plain": "< 0.01", "explicit": "–", "implicit": "1.00", "auxiliary": "0.99"}
 BANDS = {"plain": (0.0, 0.1), "explicit": (0.95, 1.0), "implicit": (0.95, 1.0), "auxiliary": (0.95, 1.0)}
 

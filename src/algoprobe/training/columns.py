@@ -20,8 +20,9 @@ from .forward import Arithmetic, chunks
 def column_dynamics(
     model: nn.Module, task: Task, seed: int, rows: int, arithmetic: Arithmetic, loops: int
 ) -> list[dict[str, Any]]:
-    """For each read column of `rows` validation rows: accuracy, mean cross-entropy in nats, and the Euclidean norm of its
-    gradient by all parameters. Weights and their gradients are left as they are. Columns count from the first answer.
+    """For each read column of `rows` validation rows: accuracy, mean cross-entropy in nats, and the Euclidean norm of
+    its gradient by all parameters. Weights and their gradients are left as they are. Columns count from the first
+    answer.
     """
     batch = task.sample("validation", seed, np.arange(rows))
     read, found = batch.targets.shape[1], []

@@ -3,9 +3,9 @@
     loss = mean over readers g and columns k of (w_g · x_g[k] + b_g - t[k])²
 
 Readers stand on the residual stream after the last block, of the last loop or of every one, or on the output of single
-heads of the last block, before its output projection (§2.4 of the fact sheet's paper, arXiv 2510.00184: two heads, one
-vector a head for all columns, no bias). t is the number itself (`raw`) or standardised for each column. The readers live
-outside the model and end with training.
+heads of the last block, before its output projection (arXiv 2510.00184: two heads, one vector a head for all
+columns, no bias). t is the number itself (`raw`) or standardised for each column. The readers
+live outside the model and end with training.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class HopsTask:
     batch = task.sample("train", 0, np.arange(128))
 
     Training index i is row p(i mod N) of the fixed training set of N rows, p the permutation of epoch i div N (see
-    `core.permutation`); with `fresh` it is the i-th of an endless one. Source: *Loop, Think, & Generalize*, arXiv 2604.07822.
+    `core.permutation`); with `fresh` it is the i-th of an endless one. Source: arXiv 2604.07822.
     """
 
     name = "hops"

@@ -1,9 +1,9 @@
 """Shortcuts that do not multiply, as the probability that each answers a row right.
 
-`chance`: uniformly random digits. The others name the digit of the product that is commonest among training rows with the
-same `last_digit` of both operands, the same `last_two_digits`, or the same `first_two_digits`; `both_ends` takes, for each
-digit of the product, that of the three which is right most often. A context that no counted row has is answered by chance.
-100,000 training rows are counted, of operands with all their digits.
+`chance`: uniformly random digits. The others name the digit of the product that is commonest among training rows with
+the same `last_digit` of both operands, the same `last_two_digits`, or the same `first_two_digits`; `both_ends` takes,
+for each digit of the product, that of the three which is right most often. A context that no counted row has is
+answered by chance. 100,000 training rows are counted, of operands with all their digits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The multiplication task's config. Sections refer to *Why Can't Transformers Learn Multiplication?* (arXiv 2510.00184).
+"""The multiplication task's config. Sources: arXiv 2510.00184 (the paper) and 2405.14838 (implicit chain of thought).
 
 The defaults are the paper's sizes: four digits times four, base 10, every operand with all its digits.
 """
@@ -98,7 +98,7 @@ class MultiplicationConfig:
 
     @property
     def chain_length(self) -> int:
-        """K, tokens of the whole chain (§1.3): 46 of four digits times four; 0 without a chain."""
+        """K, tokens of the whole chain (2405.14838): 46 of four digits times four; 0 without a chain."""
         if self.chain == "none":
             return 0
         n, m = self.digits, self.b_digits

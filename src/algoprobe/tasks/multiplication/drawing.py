@@ -15,7 +15,9 @@ from .operands import as_number
 from .text import SIGNS
 
 CELL, LINE, LEFT, TOP = 40, 30, 118, 22
-OWN = "\n.ap .rule{stroke:var(--soft);stroke-width:1.3}.ap .sum{font-weight:500;fill:var(--path)}.ap .faint{fill:var(--soft)}"
+OWN = """
+.ap .rule{stroke:var(--soft);stroke-width:1.3}.ap .sum{font-weight:500;fill:var(--path)}
+.ap .faint{fill:var(--soft)}"""
 
 
 def draw(row: dict[str, Any]) -> str:

@@ -2,17 +2,19 @@
 
     a_0 … a_{N-1} * b_0 … b_{M-1} E <chain> # c_0 … c_{N+M-2}
 
-Each column holds what it says and its place (see `MultiplicationConfig.places`). Ids of what it says: 0 padding, 1..B the
-digits 0..B-1, then `*`, `+`, `(`, `)`, `E` (the operands end), `#` (the product begins). The chain, without separators:
+Each column holds what it says and its place (see `MultiplicationConfig.places`). Ids of what it says: 0 padding, 1..B
+the digits 0..B-1, then `*`, `+`, `(`, `)`, `E` (the operands end), `#` (the product begins). The chain, without
+separators:
 
     p_0 + p_1 ( S_1 ) + p_2 ( S_2 ) + … + p_{M-1}
 
-p_j are the digits of a · b_j · B^j and S_j those of p_0 + … + p_j, N + 1 + j each; S_0 and the last would repeat what stands
-beside them. c_k is the answer to the column before it, so the last digit is no input. Where a chain is left, every token
-after E is an answer; without one the digits alone are. Rows stand on the right; shorter ones have lost more of the chain.
+p_j are the digits of a · b_j · B^j and S_j those of p_0 + … + p_j, N + 1 + j each; S_0 and the last would repeat what
+stands beside them. c_k is the answer to the column before it, so the last digit is no input. Where a chain is left,
+every token after E is an answer; without one the digits alone are. Rows stand on the right; shorter ones have lost more
+of the chain.
 
-Source: §1.3 of the data of *From Explicit CoT to Implicit CoT* (arXiv 2405.14838), whose `####` and second separator are
-one marker here.
+Source: the data of *From Explicit CoT to Implicit CoT* (arXiv 2405.14838), whose `####` and second separator
+are one marker here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Leak report: what do training rows have of the test rows?
 
-A pair that stands among the test rows, in either order of its operands, is drawn again, so none may be left. What is left
-is that single operands recur, since there are far more pairs than numbers.
+A pair that stands among the test rows, in either order of its operands, is drawn again, so none may be left. What is
+left is that single operands recur, since there are far more pairs than numbers.
 """
 
 from __future__ import annotations

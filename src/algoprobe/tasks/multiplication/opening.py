@@ -1,4 +1,4 @@
-"""What lenses can ask of multiplication rows: columns by name, sums and carries on the way, rows with other products."""
+"""What lenses can ask of multiplication rows: columns by name, sums and carries on the way, rows to swap with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pairs of operands as a kernel, and which of them are kept for tests and validation.
 
-A pair is kept by a hash that does not depend on the order of its operands: neither a · b nor b · a of a test row is ever
-trained on. Pairs with an operand of a single digit are all trained on, since they are too few to be spared.
+A pair is kept by a hash that does not depend on the order of its operands: neither a · b nor b · a of a test row is
+ever trained on. Pairs with an operand of a single digit are all trained on, since they are too few to be spared.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def drawn(
 
 
 def first_distinct(config: MultiplicationConfig, split: str, part: int, count: int) -> Operands:
-    """The first `count` distinct pairs of a stream of full operands, or nearly all there are; more begin with the same."""
+    """The first `count` distinct pairs of a stream of full operands (nearly all there are, where they are fewer)."""
     key = Stream("multiplication", config.test_digest, split, 0).key
     return _first_distinct(config, key, part, count)
 

@@ -28,8 +28,8 @@ class MultiplicationTask:
     task = MultiplicationTask(MultiplicationConfig())
     batch = task.sample("train", 0, np.arange(128))
 
-    Answers are given to true earlier digits (teacher forcing): all digits are right then exactly when they are right when
-    the model reads its own answers. Source: arXiv 2510.00184; implicit chain of thought: arXiv 2405.14838.
+    Answers are given to true earlier digits (teacher forcing): all digits are right then exactly when they are right
+    when the model reads its own answers. Source: arXiv 2510.00184; implicit chain of thought: arXiv 2405.14838.
     """
 
     name = "multiplication"
@@ -55,7 +55,7 @@ class MultiplicationTask:
         return 1 if self.config.train_rows else self.config.n
 
     def at_stage(self, stage: int) -> MultiplicationTask:
-        """The task with so much of the chain removed, or with operands of at most `stage` digits; the same test rows."""
+        """The task with so much of the chain removed, or operands of at most `stage` digits; the same test rows."""
         if not 1 <= stage <= self.stages():
             raise outside("stage", stage, f"1 to {self.stages()}")
         return MultiplicationTask(self.config, stage, self.test_digits)

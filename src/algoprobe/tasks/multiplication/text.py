@@ -65,8 +65,8 @@ def trained_text(stored: str, removed: int = 0) -> str:
 def gpt2_ids(text: str, tokenizer: Any) -> list[int]:
     """The tokens of `trained_text` by a tokenizer of the `tokenizers` library, such as GPT-2's (see docs).
 
-    The blank before `E` is a token of its own, as in the authors' data: 14 columns before the first digit of the product
-    where the chain is gone.
+    The blank before `E` is a token of its own, as in the authors' data: 14 columns before the first digit of the
+    product where the chain is gone.
     """
     ids: list[int] = []
     parts = text.split(END)
