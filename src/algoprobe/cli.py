@@ -133,7 +133,7 @@ def evaluate_run(options: EvalOptions) -> dict[str, Any]:
     return evaluate_folder(
         options.run,
         on=on,
-        at=parse_numbers("at", options.at) if options.at else (),
+        at=parse_numbers("at", options.at, 0) if options.at else (),
         n=options.n,
         rows=options.rows,
         loops=lambda default: parse_loops(options.loops, default),

@@ -134,7 +134,7 @@ class HaltOptions:
     @property
     def values(self) -> list[int]:
         """`at` as numbers."""
-        return parse_numbers("at", self.at) if self.at else []
+        return parse_numbers("at", self.at, 0) if self.at else []
 
 
 @dataclass(frozen=True)
@@ -221,15 +221,15 @@ def parse_loops(text: str, default: int) -> list[int]:
     return parse_numbers("loops", text) if text else [default]
 
 
-def parse_numbers(name: str, text: str) -> list[int]:
+def parse_numbers(name: str, text: str, least: int = 1) -> list[int]:
     """`4,8,16..18` as [4, 8, 16, 17, 18], a number that is named twice once; `name` is the field, for errors."""
     found: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,5})(?:\.\.(\d{1,5}))?", part.strip())
-        low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-        if not 1 <= low <= high <= MOST_LOOPS:
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
+        if not least <= low <= high <= MOST_LOOPS:
             raise UsageError(
-                f"{name}: {text!r} is not possible; write 8, 4,8,16 or 4..20, with numbers 1 to {MOST_LOOPS}"
+                f"{name}: {text!r} is not possible; write 8, 4,8,16 or 4..20, with numbers {least} to {MOST_LOOPS}"
             )
         found.extend(range(low, high + 1))
     return list(dict.fromkeys(found))

@@ -146,7 +146,7 @@ def examples(run: RunData, most: int) -> list[Example]:
 def _asked(example: dict[str, Any]) -> str:
     """`start 0, goal 3: answered 4, right: 1`."""
     asked = ", ".join(
-        f"{key} {_listed(example[key])}" for key in ("start", "goal", "head", "relations") if key in example
+        f"{key} {_listed(example[key])}" for key in ("start", "goal", "head", "relations", "multiply") if key in example
     )
     right = example["accepted"]
     right = ", ".join(str(answer) for answer in right) if isinstance(right, list) else str(right)

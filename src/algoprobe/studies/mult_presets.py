@@ -73,7 +73,7 @@ def mult_implicit() -> Experiment:
 
 @preset("mult-4x4", "laptop")
 def mult_4x4() -> Experiment:
-    """Four digits times four in base 10, by the running sums: eleven minutes of one core."""
+    """Four digits times four in base 10, by running sums and sparse rows: minutes of one core."""
     return Experiment(
         task=MultiplicationConfig(shorter=0.6),
         model=body(128, loops=2, inject=True, outer_norm=True),

@@ -31,9 +31,9 @@ class MultiplicationConfig:
     chain: Literal["none", "explicit", "implicit"] = "none"
     """`explicit`: partial products and their running totals are written out before the product (chain of thought).
     `implicit`: in training too, but a curriculum removes them from the left until none is left; tests have none."""
-    removal: Literal["token", "product", "log"] = "token"
-    """Implicit: what a stage of the curriculum removes. `token`: one token. `product`: a partial product with what
-    belongs to it. `log`: half of what is left."""
+    removal: Literal["token", "number", "log"] = "token"
+    """Implicit: what a stage of the curriculum removes. `token`: one token. `number`: a whole number of the chain, with
+    the signs beside it. `log`: half of what is left."""
     smoothing: float | None = 4.0
     """Implicit: λ of the further tokens o that each row loses at random, P(o) = (1 - exp(-λ)) exp(-λ o); None: none."""
     shorter: float = 0.0

@@ -11,8 +11,7 @@ from typing import Any
 
 from algoprobe.tasks.style import STYLE
 
-from .operands import as_number
-from .text import SIGNS
+from .operands import SIGNS, as_number
 
 CELL, LINE, LEFT, TOP = 40, 30, 118, 22
 OWN = """
@@ -21,8 +20,8 @@ OWN = """
 
 
 def draw(row: dict[str, Any]) -> str:
-    """The SVG of a row given as `base`, digits `a`, `b`, `product` and `answer` (units first), and `running_sums`."""
-    base, product, answer = int(row["base"]), list(row["product"]), list(row["answer"])
+    """The SVG of a row given as `base`, digits `a`, `b`, `product` and `said` (units first), and `running_sums`."""
+    base, product, answer = int(row["base"]), list(row["product"]), list(row["said"])
     if len(product) != len(answer):
         raise ValueError("an answer for each digit of the product is wanted")
     width = LEFT + CELL * len(product) + 16

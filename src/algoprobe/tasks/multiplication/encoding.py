@@ -78,12 +78,12 @@ def removal_stages(config: MultiplicationConfig) -> list[int]:
     n, m, whole = config.digits, config.b_digits, config.chain_length
     if config.removal == "token":
         return list(range(whole + 1))
-    if config.removal == "product":
-        found, gone = [0], 0
-        for j in range(m - 1):
-            gone += (n + 1 + j) + 1 + (n + 3 + j if j else 0)
-            found.append(gone)
-        return [*found, whole]
+    if config.removal == "number":
+        # p_0 and `+`; then of each j p_j alone, and `( S_j ) +`; at last p_{M-1}.
+        lengths = [n + 2]
+        for j in range(1, m - 1):
+            lengths += [n + 1 + j, n + 4 + j]
+        return [0, *np.cumsum(lengths).tolist(), whole]
     found = [0]
     while found[-1] < whole:
         found.append(found[-1] + -(-(whole - found[-1]) // 2))

@@ -106,6 +106,16 @@ def as_digits(number: int, base: int, width: int) -> list[int]:
     return found
 
 
+SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
+"""The sign of each digit, of bases up to 64."""
+
+
+def written(digits: list[int], base: int) -> str:
+    """Digits as people write a number, the most significant first; `?` for what is no digit."""
+    text = "".join(SIGNS[digit] if 0 <= digit < base else "?" for digit in reversed(digits))
+    return text.lstrip("0") or "0"
+
+
 def as_number(digits: list[int] | np.ndarray, base: int) -> int:
     """The number that digits stand for, the least significant first."""
     return sum(int(digit) * base**place for place, digit in enumerate(digits))

@@ -18,7 +18,7 @@ from algoprobe.tasks.task import Cell
 
 from .config import MultiplicationConfig
 from .encoding import counted_columns, encode, removal_stages, sizes
-from .operands import Operands
+from .operands import Operands, written
 from .sampling import TEST, TRAIN, VALIDATION, drawn, first_distinct, offsets
 
 
@@ -171,14 +171,19 @@ class MultiplicationTask:
 
     def worked(self, batch: Batch, row: int, answer: Int[np.ndarray, "read"]) -> dict[str, Any]:
         """One row with the answer given to it, as JSON values: what `draw` takes."""
-        source, digits = batch.source, self.config.product_digits
+        source, base = batch.source, batch.source.base
+        said = (answer[-self.config.product_digits :] - 1).tolist()
+        a, b, product = (part[row].tolist() for part in (source.a, source.b, source.product))
         return {
-            "base": source.base,
-            "a": source.a[row].tolist(),
-            "b": source.b[row].tolist(),
+            "base": base,
+            "multiply": f"{written(a, base)} × {written(b, base)}",
+            "answer": written(said, base),
+            "accepted": [written(product, base)],
+            "a": a,
+            "b": b,
             "running_sums": source.running_sums[row].tolist(),
-            "product": source.product[row].tolist(),
-            "answer": (answer[-digits:] - 1).tolist(),
+            "product": product,
+            "said": said,
             "index": int(batch.index[row]),
         }
 

@@ -16,10 +16,9 @@ from algoprobe.core.errors import UsageError, outside
 
 from .config import MultiplicationConfig
 from .encoding import MARKS, chain_tokens
-from .operands import Operands, as_digits
+from .operands import SIGNS, Operands, as_digits
 
 END = "<|endoftext|>"
-SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
 
 
 def operands_of(pairs: list[tuple[int, int]], config: MultiplicationConfig) -> Operands:
