@@ -2,7 +2,7 @@
 
     a_0 … a_{N-1} * b_0 … b_{M-1} E <chain> # c_0 … c_{N+M-2}
 
-Each column holds what it says and its place (see `MultiplicationConfig.places`). Ids of what it says: 0 padding, 1..B
+Each column holds what it says and its place, which is one id or two (see `MultiplicationConfig.places`). Ids of what it says: 0 padding, 1..B
 the digits 0..B-1, then `*`, `+`, `(`, `)`, `E` (the operands end), `#` (the product begins). The chain, without
 separators:
 
@@ -48,10 +48,10 @@ def full_length(config: MultiplicationConfig) -> int:
 
 
 def sizes(config: MultiplicationConfig) -> Sizes:
-    """The shapes a model needs. Ids of a column's two fields share one range, large enough for both."""
-    says = config.base + 1 + len(MARKS)
-    length = full_length(config)
-    return Sizes(max(says, length + 1), length, says, fields=2, prompt=prompt_length(config))
+    """The shapes a model needs. Ids of a column's fields share one range, large enough for each."""
+    says, places = config.base + 1 + len(MARKS), place_ids(config)
+    ids = max(says, int(places.max()) + 1)
+    return Sizes(ids, full_length(config), says, fields=1 + places.shape[1], prompt=prompt_length(config))
 
 
 def chain_tokens(operands: Operands, config: MultiplicationConfig) -> Int[np.ndarray, "batch K"]:
@@ -90,17 +90,34 @@ def removal_stages(config: MultiplicationConfig) -> list[int]:
     return found
 
 
-def place_ids(config: MultiplicationConfig) -> Int[np.ndarray, "columns"]:
-    """The place of each column of a whole row; 0 is for padding."""
-    place = np.arange(1, full_length(config) + 1)
-    if config.places == "coupled":
-        b = config.digits + 1
-        place[b : b + config.b_digits] = np.where(
-            np.arange(config.b_digits) < config.digits,
-            np.arange(1, config.b_digits + 1),
-            place[b : b + config.b_digits],
-        )
-    return place
+def place_ids(config: MultiplicationConfig) -> Int[np.ndarray, "columns kinds"]:
+    """What each column of a whole row says of its place, ids from 1: 0 is for padding.
+
+    Coupled: the weight of its digit plus 2, or 1 for the sign before a number; and which number it belongs to: 1 for the
+    whole prompt's marks, then a, b, p_0, p_1, S_1, p_2, … and the product. Else one id, where it stands.
+    """
+    if config.places != "coupled":
+        return np.arange(1, full_length(config) + 1)[:, None]
+    n, m, last = config.digits, config.b_digits, config.b_digits - 1
+    found: list[tuple[int, int]] = []
+    number = 1
+
+    def write(length: int, begins: bool = True, ends: bool = False) -> None:
+        """A number of `length` digits, after the sign that begins it and perhaps before the one that ends it."""
+        nonlocal number
+        number += 1
+        found.extend([(1, number)] * begins + [(k + 2, number) for k in range(length)] + [(n + m + 2, number)] * ends)
+
+    write(n, begins=False)  # a; the star begins b
+    write(m)
+    if config.chain == "none":
+        found.append((1, 1))  # E, after which the product's mark follows
+    for j in range(m if config.chain != "none" else 0):
+        write(n + 1 + j)  # begun by E or by a plus
+        if 0 < j < last:
+            write(n + 1 + j, ends=True)
+    write(n + m)  # begun by its mark
+    return np.array(found[: full_length(config)])
 
 
 def whole_rows(operands: Operands, config: MultiplicationConfig) -> Int[np.ndarray, "batch columns"]:
@@ -130,7 +147,8 @@ def encode(
     says = np.where(column < 0, 0, np.take_along_axis(whole, source, axis=1))
     where = place_ids(config)
     places = where[np.minimum(column[:, :-1] if config.places == "sequence" else source[:, :-1], length - 1)]
-    tokens = np.stack([says[:, :-1], np.where(column[:, :-1] < 0, 0, places)], axis=2).astype(np.int16)
+    places = np.where(column[:, :-1, None] < 0, 0, places)
+    tokens = np.concatenate([says[:, :-1, None], places], axis=2).astype(np.int16)
     read = digits + (chain_left + 1 if chain_left else 0)
     asked = np.arange(width - read, width) >= shift[:, None] + prompt - 1
     targets = np.where(asked, says[:, -read:], IGNORE).astype(np.int64)

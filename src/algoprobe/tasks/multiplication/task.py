@@ -84,8 +84,9 @@ class MultiplicationTask:
     def sample(self, split: str, seed: int, indices: Int[np.ndarray, "batch"]) -> Batch:
         """The rows of a stream at `indices`: each a pure function of (config, split, seed, its index).
 
-        `validation` has pairs that no other split holds; every other split but `test` has training rows. Of an implicit
-        chain each row has lost what the stage says, and in training a little more at random.
+        `validation` has pairs that no other split holds, and is judged by the product alone, given the true chain; every
+        other split but `test` has training rows. Of an implicit chain each row has lost what the stage says, and in
+        training a little more at random.
         """
         indices = np.ascontiguousarray(indices, np.int64)
         operands, config = self.operands(split, seed, indices), self.config
@@ -93,7 +94,8 @@ class MultiplicationTask:
         if config.chain == "implicit" and config.smoothing is not None and split != "validation":
             key = Stream(self.name, config.train_digest + " removal", split, seed).key
             removed = np.minimum(removed + offsets(key, indices, config.smoothing), config.chain_length)
-        return self.staged(encode(operands, config, removed, indices))
+        batch = self.staged(encode(operands, config, removed, indices))
+        return judged_by_product(batch, config.product_digits) if split == "validation" else batch
 
     def staged(self, batch: Batch) -> Batch:
         """`batch` with the stage as an axis where the stages are removals."""
@@ -227,7 +229,10 @@ def test_batch(config: MultiplicationConfig, digits: int | None, rows: int) -> B
     operands = first_distinct(drawn_as, "test", TEST, config.test_rows)[:rows].padded(config.digits, config.b_digits)
     gone = config.chain_length if config.chain == "implicit" else 0
     batch = encode(operands, config, np.full(len(operands), gone), np.arange(len(operands)))
-    if config.chain != "explicit":
-        return batch
-    written = np.arange(batch.targets.shape[1]) < batch.targets.shape[1] - config.product_digits
-    return replace(batch, accepted=batch.accepted | written[:, None], decoded=True)
+    return replace(judged_by_product(batch, config.product_digits), decoded=config.chain == "explicit")
+
+
+def judged_by_product(batch: Batch, digits: int) -> Batch:
+    """`batch` with every answer accepted in what is left of the chain before the last `digits` columns."""
+    written = np.arange(batch.targets.shape[1]) < batch.targets.shape[1] - digits
+    return replace(batch, accepted=batch.accepted | written[:, None])
