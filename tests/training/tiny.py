@@ -9,6 +9,7 @@ from pathlib import Path
 
 from algoprobe.core.run import RunFolder
 from algoprobe.models.config import TransformerConfig
+from algoprobe.tasks.multiplication.config import MultiplicationConfig
 from algoprobe.tasks.search.config import SearchConfig
 from algoprobe.training.config import (
     AuxiliaryConfig,
@@ -70,6 +71,19 @@ RECIPES["reset"] = replace(
     RECIPES["reset"],
     task=replace(RECIPES["reset"].task, encoding="triples", n=29),
     model=replace(CHANNEL, inject=True, recurrence="reset"),
+)
+# Products: a chain that goes token by token, each stage with a new optimiser; and running sums read off two heads.
+PRODUCTS = MultiplicationConfig(digits=3, digits_b=2, base=5, test_rows=20, shorter=0.3, sparse=0.3)
+DECODER = TransformerConfig(layers=2, heads=2, width=16, causal=True, prefix=True)
+RECIPES["removal"] = replace(
+    tiny(curriculum=CurriculumConfig(on=True, pace=3, first=5, restart=True, measure="mix", rows=16)),
+    task=replace(PRODUCTS, chain="implicit", places="kept"),
+    model=DECODER,
+)
+RECIPES["running sums"] = replace(
+    tiny(auxiliary=AuxiliaryConfig(target="running_sum", site="heads", heads=(0, 1)), column_rows=16),
+    task=replace(PRODUCTS, train_rows=100, shorter=0.0, sparse=0.0),
+    model=replace(DECODER, prefix=False),
 )
 
 

@@ -273,6 +273,8 @@ class Experiment:
         auxiliary = self.train.auxiliary
         if auxiliary.on and auxiliary.target not in (*task.counted, *task.summed):
             raise unknown("train.auxiliary.target", auxiliary.target, ["none", *task.counted, *task.summed])
+        if any(not 0 <= head < self.model.heads for head in auxiliary.heads):
+            raise outside("train.auxiliary.heads", auxiliary.heads, f"numbers 0 to {self.model.heads - 1}")
         if auxiliary.site == "heads" and auxiliary.states == "every":
             raise outside("train.auxiliary.states", "every", "'last' with train.auxiliary.site 'heads'")
         if auxiliary.target in task.summed and self.model.coda:

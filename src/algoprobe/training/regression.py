@@ -18,7 +18,6 @@ import torch
 from jaxtyping import Float, Int16
 from torch import Tensor, nn
 
-from algoprobe.core.errors import outside
 from algoprobe.core.stream import derived_seed
 from algoprobe.tasks.batch import IGNORE, Batch
 from algoprobe.tasks.task import Task
@@ -53,8 +52,6 @@ class Regression(nn.Module):
         """Readers whose starting weights are a pure function of the init seed, and share nothing with the model's."""
         model = experiment.model
         config = experiment.train.auxiliary
-        if any(not 0 <= head < model.heads for head in config.heads):
-            raise outside("train.auxiliary.heads", config.heads, f"numbers 0 to {model.heads - 1}")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derived_seed("auxiliary", experiment.seeds.init))
             return cls(config, model.model_width(task.sizes), model.heads, model.layers, task)

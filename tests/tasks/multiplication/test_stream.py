@@ -99,7 +99,9 @@ def test_smaller_test_rows_keep_the_layout() -> None:
     task = MultiplicationTask(config)
     small = task.at_size(2)
     batch = small.test(small.cells()[0], 100)
-    assert (batch.source.lengths == 2).all() and batch.tokens.shape[1:] == task.test(task.cells()[0], 9).tokens.shape[1:]
+    assert (batch.source.lengths == 2).all() and batch.tokens.shape[1:] == task.test(task.cells()[0], 9).tokens.shape[
+        1:
+    ]
     assert (parts(batch.source, config.held_out) == TEST).all()
     with pytest.raises(UsageError, match="2 to 4"):
         task.at_size(5)

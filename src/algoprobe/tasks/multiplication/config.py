@@ -43,7 +43,8 @@ class MultiplicationConfig:
     products then meet in each place."""
     places: Literal["sequence", "kept", "coupled"] = "sequence"
     """The place that each token is given beside what it says. `sequence`: where it stands in its row. `kept`: where it
-    stood before chain tokens were removed. `coupled`: the weight of its digit, and apart from it which number it is of."""
+    stood before chain tokens were removed. `coupled`: the weight of its digit, and apart from it which number it is
+    of."""
     train_rows: int = 0
     """A fixed training set of that many distinct pairs, gone through in another order each epoch; 0: endless."""
     held_out: float = 0.02

@@ -2,9 +2,9 @@
 
     a_0 … a_{N-1} * b_0 … b_{M-1} E <chain> # c_0 … c_{N+M-2}
 
-Each column holds what it says and its place, which is one id or two (see `MultiplicationConfig.places`). Ids of what it says: 0 padding, 1..B
-the digits 0..B-1, then `*`, `+`, `(`, `)`, `E` (the operands end), `#` (the product begins). The chain, without
-separators:
+Each column holds what it says and its place, which is one id or two (see `MultiplicationConfig.places`). Ids of what it
+says: 0 padding, 1..B the digits 0..B-1, then `*`, `+`, `(`, `)`, `E` (the operands end), `#` (the product begins). The
+chain, without separators:
 
     p_0 + p_1 ( S_1 ) + p_2 ( S_2 ) + … + p_{M-1}
 
@@ -93,8 +93,8 @@ def removal_stages(config: MultiplicationConfig) -> list[int]:
 def place_ids(config: MultiplicationConfig) -> Int[np.ndarray, "columns kinds"]:
     """What each column of a whole row says of its place, ids from 1: 0 is for padding.
 
-    Coupled: the weight of its digit plus 2, or 1 for the sign before a number; and which number it belongs to: 1 for the
-    whole prompt's marks, then a, b, p_0, p_1, S_1, p_2, … and the product. Else one id, where it stands.
+    Coupled: the weight of its digit plus 2, or 1 for the sign before a number; and which number it belongs to: 1 for
+    the whole prompt's marks, then a, b, p_0, p_1, S_1, p_2, … and the product. Else one id, where it stands.
     """
     if config.places != "coupled":
         return np.arange(1, full_length(config) + 1)[:, None]

@@ -84,9 +84,9 @@ class MultiplicationTask:
     def sample(self, split: str, seed: int, indices: Int[np.ndarray, "batch"]) -> Batch:
         """The rows of a stream at `indices`: each a pure function of (config, split, seed, its index).
 
-        `validation` has pairs that no other split holds, and is judged by the product alone, given the true chain; every
-        other split but `test` has training rows. Of an implicit chain each row has lost what the stage says, and in
-        training a little more at random.
+        `validation` has pairs that no other split holds, and is judged by the product alone, given the true chain;
+        every other split but `test` has training rows. Of an implicit chain each row has lost what the stage says, and
+        in training a little more at random.
         """
         indices = np.ascontiguousarray(indices, np.int64)
         operands, config = self.operands(split, seed, indices), self.config
