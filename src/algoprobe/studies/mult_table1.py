@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from algoprobe.training.config import AuxiliaryConfig
+
 from .comparison import Expected, chosen, compare, laptop_only, varied
 from .mult_presets import regimes
 from .registry import Preset, StudyOptions, find_preset, study
@@ -29,7 +31,7 @@ def parts() -> dict[str, Preset]:
     adamw = {"name": "adamw", "lr": 1e-3, "lr_other": 2e-3}
     return {
         "everything": best,
-        "no running sums": varied(best, auxiliary={"target": "none"}),
+        "no running sums": varied(best, train={"auxiliary": AuxiliaryConfig()}),
         "no sparse rows": varied(best, task={"sparse": 0.0}),
         "neither (plain)": find_preset("mult-4x4-plain"),
         "AdamW for Muon": varied(best, optimiser=adamw),
@@ -37,7 +39,7 @@ def parts() -> dict[str, Preset]:
         "operands read one way": varied(best, model={"prefix": False}),
         "no decay": varied(best, train={"schedule": "constant"}),
         "no running sums, three times as long": varied(
-            best, auxiliary={"target": "none"}, train={"examples": 3 * budget.examples}
+            best, train={"auxiliary": AuxiliaryConfig(), "examples": 3 * budget.examples}
         ),
     }
 
