@@ -207,13 +207,13 @@ def fourier(subject: Subject) -> Found:
     for name, matrix in fourier_matrices(subject).items():
         for frequencies in (few, all_):
             fit = fourier_fit(matrix, frequencies)
-            rows.append({"matrix": name} | fit | {"frequencies": ", ".join(map(str, fit["frequencies"]))})
+            rows.append({"matrix": name} | fit | {"waves": ",".join(map(str, fit["frequencies"]))})
     note = (
         f"R² of waves over the {base} digits, median over a matrix's rows; chance: expected of random rows. With "
         f"{base} functions every row fits, which says nothing."
     )
-    columns = ("matrix", "frequencies", "functions", "median", "pooled", "chance", "rows")
-    return rows, View("Waves over digits", note, "matrix", "frequencies", "median", columns)
+    columns = ("matrix", "waves", "functions", "median", "chance", "rows")
+    return rows, View("Waves over digits", note, "matrix", "waves", "median", columns)
 
 
 @torch.no_grad()
@@ -231,9 +231,9 @@ def fourier_matrices(subject: Subject) -> dict[str, Float[Tensor, "rows base"]]:
         answer_logits(model, subject.inputs, subject.loops)
         final = seen["final", 0][:, k - total].double()
     return {
-        "digit embeddings": embedding.T.cpu(),
-        "last feed-forward output × unembeddings": (unembedding @ out).T.cpu(),
-        f"final state at →{answered(k)} × unembeddings": (final @ unembedding.T).cpu(),
+        "embeddings": embedding.T.cpu(),
+        "feed-forward out × unembed": (unembedding @ out).T.cpu(),
+        f"final state →{answered(k)} × unembed": (final @ unembedding.T).cpu(),
     }
 
 

@@ -340,11 +340,11 @@ def geometry(options: StudyOptions) -> dict[str, Any]:
             )
         )
         waves[row] = over_seeds(
-            of_row, lambda job: fourier(opened(job, "fourier"))[0], ("matrix", "frequencies"), ("median", "pooled")
+            of_row, lambda job: fourier(opened(job, "fourier"))[0], ("matrix", "waves"), ("median", "pooled")
         )
         columns = (
             ("matrix", "matrix"),
-            ("frequencies", "frequencies"),
+            ("waves", "k of waves"),
             ("functions", "functions"),
             ("median", "median R²"),
             ("pooled", "pooled R²"),
