@@ -18,7 +18,7 @@ from .tiny import RECIPES, run
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> RunFolder:
-    """A run through all stages of a chain of 17 tokens, the first of 5 steps and the others of 3."""
+    """A run through all stages of a chain of ten tokens, the first of 5 steps and the others of 3."""
     path = tmp_path_factory.mktemp("removal")
     run(RECIPES["removal"], path, checkpoint_seconds=1e9)
     return RunFolder(path)

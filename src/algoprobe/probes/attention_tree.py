@@ -3,9 +3,9 @@
 A *stage* is one block in one loop, in order of computation. A *node* is a column before or after a stage. An *edge* of
 a stage leads from a column that is read to the column that reads it, where some head's mean pattern is above a
 threshold; the residual stream always leads from a column to itself. What an answer *fetches* are the inputs from which
-edges lead to its column. A pair of inputs is *cached* where one node reads both in the same stage; it is fetched as a
-pair where such a node lies on the way. Source: the attention tree of arXiv 2510.00184, §3, recomputed by its procedure
-(mean patterns over rows, weights above 0.1), for any number of blocks and loops.
+edges lead to its column. A pair of inputs is *cached* where one node first holds both (what it read in earlier stages
+counts); it is fetched as a pair where such a node lies on the way. Source: the attention tree of arXiv 2510.00184, §3,
+recomputed by its procedure (mean patterns over rows, weights above 0.1), for any number of blocks and loops.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Int16
+from jaxtyping import Int
 
 from algoprobe.core.errors import outside
 from algoprobe.core.sizes import Sizes
@@ -90,7 +90,7 @@ class Task(Protocol):
     def grade(self, batch: Batch, answers: np.ndarray) -> np.ndarray:
         """Whether each row's answers (class ids, `[batch, read]`) are right; accepts every right answer."""
 
-    def intermediate(self, batch: Batch) -> dict[str, Int16[np.ndarray, "batch columns"]]:
+    def intermediate(self, batch: Batch) -> dict[str, Int[np.ndarray, "batch columns"]]:
         """Named targets for the states on the way to an answer, for auxiliary losses; may be empty.
 
         One number a column: how many steps are needed, `FAR` where none are enough, `IGNORE` where nothing is asked; or

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from algoprobe.core.machine import resolve_device, resolve_precision
-from algoprobe.tasks.batch import Batch
+from algoprobe.tasks.batch import IGNORE, Batch
 
 from .config import TrainConfig
 
@@ -123,9 +123,10 @@ def decoded(model: nn.Module, batch: Batch, arithmetic: Arithmetic, loops: int |
             first = piece.tokens.shape[1] - read
             for k in range(read):
                 shown = first + k + 1
-                lengths = piece.lengths - (read - 1 - k)
+                lengths = (piece.lengths - (read - 1 - k)).clamp_min(1)
                 answer = model(piece.tokens[:, :shown], lengths, read=1, loops=loops)[:, 0].argmax(-1)
                 found[piece.rows, k] = answer.cpu().numpy()
                 if k < read - 1:
-                    piece.tokens[:, shown, 0] = answer
+                    given = piece.targets[:, k] == IGNORE  # a shorter row's prompt reaches into the read columns
+                    piece.tokens[:, shown, 0] = torch.where(given, piece.tokens[:, shown, 0], answer)
     return found

@@ -87,14 +87,16 @@ def test_gpt2_tokens_are_as_many_as_in_the_data_of_the_paper() -> None:
     tokenizers = pytest.importorskip("tokenizers")
     from tokenizers import models, pre_tokenizers
 
-    pieces = ["Ġ", "#", "<|endoftext|>", *"0123456789*+()", *(f"Ġ{c}" for c in "0123456789*+()"), "##", "###", "Ġ###"]
-    merges = [("Ġ", c) for c in "0123456789*+()"] + [("#", "#"), ("##", "#"), ("Ġ", "###")]
+    pieces = ["Ġ", "#", "<|endoftext|>", *"0123456789*+()", *(f"Ġ{c}" for c in "0123456789*+()#"), "##", "###"]
+    merges = [("Ġ", c) for c in "0123456789*+()#"] + [("#", "#"), ("##", "#")]
     bpe = models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=merges)
     tokenizer = tokenizers.Tokenizer(bpe)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     (row, *_) = stored_rows(OPERANDS, CONFIG)
     whole = gpt2_ids(trained_text(row), tokenizer)
-    gone = gpt2_ids(trained_text(row, removed=46), tokenizer)
-    assert len(whole) - len(gone) == 46 + 1  # the blank before the chain's end goes with its last token
+    gone = gpt2_ids(trained_text(row, removed=47), tokenizer)
+    assert len(whole) - len(gone) == 46 + 1  # the blank after the chain counts
+    assert len(gone) == 14 + 8 + 2  # the prompt, the product, a blank and the end
+    assert len(gpt2_ids(trained_text(row, removed=45), tokenizer)) == len(gone) + 2
     with pytest.raises(UsageError, match="OPERANDS"):
         trained_text("4 * 5")

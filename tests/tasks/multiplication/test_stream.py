@@ -19,6 +19,7 @@ MIXES = {
     "full": SMALL,
     "mixed": replace(SMALL, shorter=0.5, sparse=0.5),
     "unequal": replace(SMALL, digits_b=2, held_out=0.2),
+    "one digit": MultiplicationConfig(digits=4, digits_b=1, test_rows=200),
     "fixed": replace(SMALL, train_rows=500),
     "implicit": replace(SMALL, chain="implicit"),
 }
@@ -59,10 +60,34 @@ def test_the_parts_have_their_shares() -> None:
     config = replace(SMALL, digits=4, base=10, held_out=0.1)
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 10, (2, 50_000, 4), dtype=np.int16)
-    found = parts(Operands(a, b, 10, np.ones(len(a), np.int64)), config.held_out)
+    found = parts(Operands(a, b, 10, np.ones(len(a), np.int64)), config)
     assert abs((found == TEST).mean() - 0.1) < 0.01 and abs((found == VALIDATION).mean() - 0.1) < 0.01
-    assert np.array_equal(found, parts(Operands(b, a, 10, np.ones(len(a), np.int64)), config.held_out))
+    assert np.array_equal(found, parts(Operands(b, a, 10, np.ones(len(a), np.int64)), config))
     assert (found[(a[:, 1:] == 0).all(1)] == TRAIN).all()
+
+
+@pytest.mark.parametrize(
+    ("config", "spared"),
+    [
+        (MIXES["one digit"], [False, True, True, True]),
+        (replace(SMALL, base=2, digits=6), [False] * 5 + [True]),
+        (replace(SMALL, base=64, digits=2), [False, True]),
+    ],
+)
+def test_a_curriculum_over_digits_is_judged_in_every_stage(config: MultiplicationConfig, spared: list[bool]) -> None:
+    task = MultiplicationTask(config)
+    for stage in range(1, task.stages() + 1):
+        at = task.at_stage(stage)
+        held_out = at.operands("validation", 0, np.arange(100))
+        assert (held_out.lengths.max(1) <= stage).all()
+        assert (parts(held_out, config) == VALIDATION).all() == spared[stage - 1]
+
+
+def test_sizes_with_too_few_pairs_are_no_test_sizes() -> None:
+    task = MultiplicationTask(MultiplicationConfig(digits=4, base=4))
+    with pytest.raises(UsageError, match="3 to 4"):
+        task.at_size(2)
+    assert (task.at_size(3).test(task.cells()[0], 20).source.lengths == 3).all()
 
 
 def test_a_fixed_set_is_distinct_and_each_epoch_goes_through_all_of_it() -> None:
@@ -102,7 +127,7 @@ def test_smaller_test_rows_keep_the_layout() -> None:
     assert (batch.source.lengths == 2).all() and batch.tokens.shape[1:] == task.test(task.cells()[0], 9).tokens.shape[
         1:
     ]
-    assert (parts(batch.source, config.held_out) == TEST).all()
+    assert (parts(batch.source, config) == TEST).all()
     with pytest.raises(UsageError, match="2 to 4"):
         task.at_size(5)
 

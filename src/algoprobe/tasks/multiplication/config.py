@@ -14,7 +14,7 @@ from algoprobe.core.errors import outside
 
 MOST_DIGITS = 64
 FEWEST_PAIRS = 500
-"""Pairs of operands below which none can be spared for tests."""
+"""Pairs of operands below which none are spared for tests."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,10 @@ class MultiplicationConfig:
                 self.digits,
                 f"more digits or a larger base (there are {self.pairs} pairs, of which none can be kept for tests)",
             )
+        for name in ("shorter", "sparse"):
+            if self.train_rows and getattr(self, name):
+                allowed = "0 (a fixed training set has operands with all their digits)"
+                raise outside(f"task.{name}", getattr(self, name), allowed)
         if self.train_rows > self.pairs // 2:
             raise outside("task.train_rows", self.train_rows, f"0 to {self.pairs // 2}, half of all pairs")
         if self.chain != "none" and self.b_digits < 2:
@@ -95,7 +99,16 @@ class MultiplicationConfig:
     @property
     def pairs(self) -> int:
         """Pairs of operands without leading zeros."""
-        return ((self.base - 1) * self.base ** (self.digits - 1)) * ((self.base - 1) * self.base ** (self.b_digits - 1))
+        return self.pairs_of(self.digits, self.b_digits)
+
+    def pairs_of(self, digits: int, digits_b: int) -> int:
+        """Pairs of operands of so many digits, without leading zeros."""
+        return (self.base - 1) ** 2 * self.base ** (digits + digits_b - 2)
+
+    @property
+    def fewest_spared(self) -> int:
+        """Digits that both operands of a pair must have for it to be kept for tests."""
+        return min(2, self.digits, self.b_digits)
 
     @property
     def chain_length(self) -> int:

@@ -30,9 +30,9 @@ def leaks(task: MultiplicationTask, seed: int, rows: int) -> dict[str, Any]:
         "training_rows": rows,
         "exact": int(np.isin(pairs(trained), known).sum()),
         "exchanged": int(np.isin(pairs(trained, exchanged=True), known).sum()) if same_width(trained) else 0,
-        "kept_by_hash": int((parts(trained, config.held_out) != TRAIN).sum()),
+        "kept_by_hash": int((parts(trained, config) != TRAIN).sum()),
     }
-    # How many test rows have an operand that training rows of the whole stream can have: all, by design.
+    # Single numbers are not held out, pairs are.
     numbers = np.unique(rows_of(trained.a))
     found["first_operand_trained_on"] = float(np.isin(rows_of(test.a), numbers).mean())
     return found

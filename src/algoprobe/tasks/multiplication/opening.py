@@ -105,8 +105,9 @@ def pair(batch: Batch, config: MultiplicationConfig) -> Pair:
 def exchanged_digits(batch: Batch, config: MultiplicationConfig) -> dict[str, Int[np.ndarray, "batch columns fields"]]:
     """For each digit of an operand the rows' tokens with that digit replaced by a random other one, all else kept.
 
-    The leading digit never becomes 0. Each replacement is a pure function of the row's index. Source: counterfactual
-    digits, arXiv 2510.00184, §3; the earlier digits of the product stay the true ones of the row.
+    The leading digit never becomes 0; in base 2 it has no other value and is left out. Each replacement is a pure
+    function of the row's index. Source: counterfactual digits, arXiv 2510.00184, §3; the earlier digits of the product
+    stay the true ones of the row.
     """
     width = batch.tokens.shape[1]
     start = width - batch.lengths
@@ -114,14 +115,16 @@ def exchanged_digits(batch: Batch, config: MultiplicationConfig) -> dict[str, In
     for letter, first, count in (("a", 0, config.digits), ("b", config.digits + 1, config.b_digits)):
         for place in range(count):
             least = 1 if place == count - 1 else 0
+            if config.base - least < 2:
+                continue
             key = Stream("multiplication", config.test_digest, "exchanged", first + place).key
             at = start + first + place
             now = batch.tokens[np.arange(len(batch)), at, 0].astype(np.int64) - 1
             choices = config.base - least - (now >= least)
-            drawn_ = least + (random_below(key, batch.index, np.maximum(choices, 1)))
+            drawn_ = least + (random_below(key, batch.index, choices))
             new = drawn_ + ((now >= least) & (drawn_ >= now))
             tokens = batch.tokens.copy()
-            tokens[np.arange(len(batch)), at, 0] = np.where(choices > 0, new, now) + 1
+            tokens[np.arange(len(batch)), at, 0] = new + 1
             found[f"{letter}{place}"] = tokens
     return found
 

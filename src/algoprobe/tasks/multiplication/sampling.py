@@ -1,7 +1,8 @@
 """Pairs of operands as a kernel, and which of them are kept for tests and validation.
 
 A pair is kept by a hash that does not depend on the order of its operands: neither a · b nor b · a of a test row is
-ever trained on. Pairs with an operand of a single digit are all trained on, since they are too few to be spared.
+ever trained on. Pairs with an operand of a single digit are all trained on, since they are too few to be spared,
+unless an operand of the task has no more.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numba import njit
 from algoprobe.core.generator import GOLDEN, begin, below, mix, uniform
 from algoprobe.core.stream import Stream
 
-from .config import MultiplicationConfig
+from .config import FEWEST_PAIRS, MultiplicationConfig
 from .operands import Operands
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
@@ -34,9 +35,9 @@ def _hash(number):
 
 
 @njit(inline="always")
-def _part(a, b, held_out):
+def _part(a, b, held_out, fewest):
     """Which part a pair belongs to: kept for tests, for validation, or trained on."""
-    long_a = long_b = False
+    long_a = long_b = fewest == 1
     for k in range(1, len(a)):
         long_a |= a[k] != 0
     for k in range(1, len(b)):
@@ -67,7 +68,7 @@ def _thin(state, number, kept):
 
 
 @njit(cache=True)
-def _draw(key, indices, most_a, most_b, base, shorter, sparse, held_out, part, a, b, attempts):
+def _draw(key, indices, most_a, most_b, base, shorter, sparse, held_out, fewest, part, a, b, attempts):
     state = np.empty(2, np.uint64)
     for row in range(len(indices)):
         begin(state, key, indices[row])
@@ -82,7 +83,7 @@ def _draw(key, indices, most_a, most_b, base, shorter, sparse, held_out, part, a
                 kept = uniform(state)
                 _thin(state, a[row], kept)
                 _thin(state, b[row], kept)
-            if _part(a[row], b[row], held_out) == part:
+            if _part(a[row], b[row], held_out, fewest) == part:
                 break
 
 
@@ -96,17 +97,19 @@ def drawn(
 ) -> Operands:
     """The pairs of a stream at `indices`, drawn again until they belong to `part`; of at most `most` digits each.
 
+    Where `most` leaves fewer than 500 pairs, or only some that are never spared, they are training rows whatever
+    `part` says.
     `mixed` says whether there are rows with shorter and sparse operands among them, as the config has it.
     """
     shorter, sparse = (config.shorter, config.sparse) if mixed else (0.0, 0.0)
     rows, n, m = len(indices), config.digits, config.b_digits
     a, b, attempts = np.zeros((rows, n), np.int16), np.zeros((rows, m), np.int16), np.zeros(rows, np.int64)
     most_a, most_b = min(n, most or n), min(m, most or m)
-    if part != TRAIN and min(most_a, most_b) == 1:
-        part = TRAIN  # pairs with a single digit belong nowhere else
+    if min(most_a, most_b) < config.fewest_spared or config.pairs_of(most_a, most_b) < FEWEST_PAIRS:
+        part = TRAIN  # the first stages of a curriculum over digits: so few pairs belong nowhere else
     _draw(
         np.uint64(key), np.ascontiguousarray(indices, np.int64), most_a, most_b, config.base, shorter, sparse,
-        config.held_out, part, a, b, attempts,
+        config.held_out, config.fewest_spared, part, a, b, attempts,
     )  # fmt: skip
     return Operands(a, b, config.base, attempts)
 
@@ -148,14 +151,14 @@ def _offsets(key, indices, smoothing, out):
         out[row] = np.int64(-np.log(1.0 - uniform(state)) / smoothing)
 
 
-def parts(operands: Operands, held_out: float) -> Int[np.ndarray, "batch"]:
+def parts(operands: Operands, config: MultiplicationConfig) -> Int[np.ndarray, "batch"]:
     """Which part each pair belongs to: `TRAIN`, `VALIDATION` or `TEST`."""
     out = np.empty(len(operands), np.int64)
-    _parts(operands.a, operands.b, held_out, out)
+    _parts(operands.a, operands.b, config.held_out, config.fewest_spared, out)
     return out
 
 
 @njit(cache=True)
-def _parts(a, b, held_out, out):
+def _parts(a, b, held_out, fewest, out):
     for row in range(len(out)):
-        out[row] = _part(a[row], b[row], held_out)
+        out[row] = _part(a[row], b[row], held_out, fewest)

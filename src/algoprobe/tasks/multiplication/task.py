@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int16
+from jaxtyping import Bool, Float, Int, Int32
 
 from algoprobe.core.errors import outside, unknown
 from algoprobe.core.permutation import places
@@ -16,7 +16,7 @@ from algoprobe.tasks.batch import IGNORE, Batch
 from algoprobe.tasks.openable import Pair
 from algoprobe.tasks.task import Cell
 
-from .config import MultiplicationConfig
+from .config import FEWEST_PAIRS, MultiplicationConfig
 from .encoding import counted_columns, encode, removal_stages, sizes
 from .operands import Operands, written
 from .sampling import TEST, TRAIN, VALIDATION, drawn, first_distinct, offsets
@@ -63,8 +63,9 @@ class MultiplicationTask:
     def at_size(self, n: int) -> MultiplicationTask:
         """The task with test rows of n digits each, with zeros above them up to this one's digits."""
         most = min(self.config.digits, self.config.b_digits)
-        if not 2 <= n <= most:
-            raise outside("n", n, f"2 to {most} (the places that the model knows end there)")
+        fewest = next((size for size in range(2, most) if self.config.pairs_of(size, size) >= FEWEST_PAIRS), most)
+        if not fewest <= n <= most:
+            raise outside("n", n, f"{fewest} to {most} (fewer pairs than {FEWEST_PAIRS} below, no places above)")
         return MultiplicationTask(self.config, self.stage, n)
 
     def operands(self, split: str, seed: int, indices: Int[np.ndarray, "batch"]) -> Operands:
@@ -144,11 +145,11 @@ class MultiplicationTask:
         chosen = np.take_along_axis(batch.accepted, ids[..., None].astype(np.int64), axis=2)[..., 0]
         return (chosen | (batch.targets == IGNORE)).all(1)
 
-    def intermediate(self, batch: Batch) -> dict[str, Int16[np.ndarray, "batch columns"]]:
+    def intermediate(self, batch: Batch) -> dict[str, Int32[np.ndarray, "batch columns"]]:
         """ĉ_k (`running_sum`) and s_k (`product_sum`) at the column that answers c_k, `IGNORE` elsewhere."""
         found, digits = {}, self.config.product_digits
         for name, values in (("running_sum", batch.source.running_sums), ("product_sum", batch.source.product_sums)):
-            found[name] = np.full(batch.tokens.shape[:2], IGNORE, np.int16)
+            found[name] = np.full(batch.tokens.shape[:2], IGNORE, np.int32)
             found[name][:, -digits:] = values
         return found
 

@@ -51,14 +51,15 @@ def stored_rows(operands: Operands, config: MultiplicationConfig) -> list[str]:
 def trained_text(stored: str, removed: int = 0) -> str:
     """What a stored row is trained as, without the first `removed` tokens of its chain.
 
+    The blank after the chain counts as its last token, so that one more than K may be removed.
     Raises `UsageError` on a line of another form.
     """
     operands, bar, rest = stored.partition("||")
     chain, hashes, product = rest.partition(" #### ")
     if not bar or not hashes:
         raise UsageError(f"stored: {stored!r} is no row; wanted: 'OPERANDS||CHAIN #### PRODUCT'")
-    left = chain.split(" ")[removed:]
-    return " ".join(["", operands, END, *left, END, "####", product, END])
+    tokens = [f" {token}" for token in chain.split(" ")] + [" "]
+    return f" {operands} {END}{''.join(tokens[removed:])}{END} #### {product} {END}"
 
 
 def gpt2_ids(text: str, tokenizer: Any) -> list[int]:
