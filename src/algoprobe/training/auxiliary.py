@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int16
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -47,7 +47,7 @@ class Auxiliary(nn.Module):
             torch.manual_seed(derived_seed("auxiliary", experiment.seeds.init))
             return cls(experiment.train.auxiliary, model.model_width(sizes), model.layers, experiment.looped)
 
-    def targets(self, task: Task, batch: Batch) -> Int16[np.ndarray, "batch columns"]:
+    def targets(self, task: Task, batch: Batch) -> Int[np.ndarray, "batch columns"]:
         """The steps that `task` counts at every column of `batch`. Raises `UsageError` when it does not count them."""
         found = task.intermediate(batch)
         if self.config.target not in found:
@@ -75,7 +75,7 @@ class Auxiliary(nn.Module):
             return [FAR - 1] * states
         return [min(r if self.config.growth == "serial" else 2 ** (r - 1), FAR - 1) for r in range(1, states + 1)]
 
-    def loss(self, states: list[Tensor], steps: Int16[Tensor, "batch columns"]) -> Float[Tensor, ""]:
+    def loss(self, states: list[Tensor], steps: Int[Tensor, "batch columns"]) -> Float[Tensor, ""]:
         """The cross-entropy summed over the supervised columns of `steps` and averaged over the supervised states.
 
         `states` are those of one forward pass, each `[batch, columns, width]`. 0 where there is none to supervise:

@@ -134,11 +134,6 @@ class AuxiliaryConfig:
     growth: Literal["serial", "doubling", "last"] = "serial"
     """k after loop r: r, or 2^(r-1). `last`: only the last state that can be read, and any number of steps."""
 
-    def __post_init__(self) -> None:
-        check_choices(self, "train.auxiliary")
-        if not 0 < self.weight < math.inf:
-            raise outside("train.auxiliary.weight", self.weight, "a number above 0")
-
     site: Literal["stream", "heads"] = "stream"
     """Sums: what is read: the residual stream after the last block, or outputs of its heads before their projection."""
     heads: tuple[int, ...] = ()
@@ -147,6 +142,11 @@ class AuxiliaryConfig:
     """Sums: whether each column's number is standardised, or taken as it is (the paper)."""
     states: Literal["last", "every"] = "last"
     """Sums: whether it is read after the last loop alone or after every one."""
+
+    def __post_init__(self) -> None:
+        check_choices(self, "train.auxiliary")
+        if not 0 < self.weight < math.inf:
+            raise outside("train.auxiliary.weight", self.weight, "a number above 0")
 
     @property
     def on(self) -> bool:

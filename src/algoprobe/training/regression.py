@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int16
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from algoprobe.core.stream import derived_seed
@@ -56,7 +56,7 @@ class Regression(nn.Module):
             torch.manual_seed(derived_seed("auxiliary", experiment.seeds.init))
             return cls(config, model.model_width(task.sizes), model.heads, model.layers, task)
 
-    def targets(self, task: Task, batch: Batch) -> Int16[np.ndarray, "batch columns"]:
+    def targets(self, task: Task, batch: Batch) -> Int[np.ndarray, "batch columns"]:
         """The numbers that `task` gives at every column of `batch`."""
         return task.intermediate(batch)[self.config.target]
 
@@ -71,7 +71,7 @@ class Regression(nn.Module):
         finally:
             handle.remove()
 
-    def loss(self, states: list[Tensor], numbers: Int16[Tensor, "batch columns"]) -> Float[Tensor, ""]:
+    def loss(self, states: list[Tensor], numbers: Int[Tensor, "batch columns"]) -> Float[Tensor, ""]:
         """The squared error summed over the columns of `numbers` that have one, averaged over readers and states."""
         columns = len(self.mean)
         wanted = numbers[:, -columns:]

@@ -10,7 +10,7 @@ from itertools import chain
 
 import numpy as np
 import torch
-from jaxtyping import Int, Int16
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -51,7 +51,7 @@ def gradients(
     arithmetic: Arithmetic,
     relabel: Callable[[Tensor, Tensor], Tensor] | None = None,
     auxiliary: Auxiliary | Regression | None = None,
-    steps: Int16[np.ndarray, "batch columns"] | None = None,
+    steps: Int[np.ndarray, "batch columns"] | None = None,
     first: Int[np.ndarray, "batch"] | None = None,
 ) -> tuple[Tensor, Tensor | None, list[tuple[np.ndarray, Tensor]]]:
     """Leave the gradient of the batch's mean loss in the parameters; the loss, the auxiliary loss and the answers.
@@ -93,7 +93,7 @@ def update(
     step: int,
     seed: int,
     auxiliary: Auxiliary | Regression | None = None,
-    steps: Int16[np.ndarray, "batch columns"] | None = None,
+    steps: Int[np.ndarray, "batch columns"] | None = None,
     first: Int[np.ndarray, "batch"] | None = None,
 ) -> StepResult:
     """One step at `factor` times the largest learning rate; `auxiliary`, `steps` and `first` as in `gradients`.

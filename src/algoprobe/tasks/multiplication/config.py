@@ -36,6 +36,8 @@ class MultiplicationConfig:
     the signs beside it. `log`: half of what is left."""
     smoothing: float | None = 4.0
     """Implicit: λ of the further tokens o that each row loses at random, P(o) = (1 - exp(-λ)) exp(-λ o); None: none."""
+    trained_digits: int | None = None
+    """Most digits of training and validation operands, with zeros above them, where tests have more; None: all N, M."""
     shorter: float = 0.0
     """Share of training rows whose operands have 1..N and 1..M digits, both uniform, with zeros above them."""
     sparse: float = 0.0
@@ -64,6 +66,8 @@ class MultiplicationConfig:
                 raise outside(f"task.{name}", getattr(self, name), f"{least} to {most}")
         if self.digits_b is not None and not 1 <= self.digits_b <= MOST_DIGITS:
             raise outside("task.digits_b", self.digits_b, f"1 to {MOST_DIGITS}, or None")
+        if self.trained_digits is not None and not 1 <= self.trained_digits <= self.n:
+            raise outside("task.trained_digits", self.trained_digits, f"1 to {self.n}, or None")
         for name in ("shorter", "sparse"):
             if not 0 <= getattr(self, name) <= 1:
                 raise outside(f"task.{name}", getattr(self, name), "0 to 1")
@@ -81,6 +85,8 @@ class MultiplicationConfig:
             if self.train_rows and getattr(self, name):
                 allowed = "0 (a fixed training set has operands with all their digits)"
                 raise outside(f"task.{name}", getattr(self, name), allowed)
+        if self.train_rows and self.trained_digits is not None:
+            raise outside("task.trained_digits", self.trained_digits, "None with task.train_rows")
         if self.train_rows > self.pairs // 2:
             raise outside("task.train_rows", self.train_rows, f"0 to {self.pairs // 2}, half of all pairs")
         if self.chain != "none" and self.b_digits < 2:
@@ -124,6 +130,11 @@ class MultiplicationConfig:
         return max(self.digits, self.b_digits)
 
     @property
+    def most_trained(self) -> int:
+        """Digits of the longest operand that is trained on."""
+        return self.n if self.trained_digits is None else self.trained_digits
+
+    @property
     def distribution(self) -> str:
         """What validation rows are drawn from."""
         return "product"
@@ -136,7 +147,8 @@ class MultiplicationConfig:
     @property
     def train_digest(self) -> str:
         """Names the training stream: the fields that decide which operands are drawn. The layout does not."""
-        names = ("digits", "b_digits", "base", "shorter", "sparse", "train_rows", "held_out")
+        names = ["digits", "b_digits", "base", "shorter", "sparse", "train_rows", "held_out"]
+        names += ["trained_digits"] if self.trained_digits is not None else []
         return digest([[name, getattr(self, name)] for name in names])
 
     @property

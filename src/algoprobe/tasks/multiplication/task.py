@@ -43,7 +43,7 @@ class MultiplicationTask:
         self.stage_axis = "stage" if config.chain == "implicit" else "digits"
         self.stage = self.stages() if stage is None else stage
         self.test_digits = test_digits
-        self.ordered = config.n > 1 if config.chain != "implicit" else True
+        self.ordered = config.most_trained > 1 if config.chain != "implicit" else True
 
     def stages(self) -> int:
         """Implicit: a curriculum walks through the removals of the chain. Otherwise it grows the operands by digits.
@@ -52,7 +52,7 @@ class MultiplicationTask:
         """
         if self.config.chain == "implicit":
             return len(removal_stages(self.config))
-        return 1 if self.config.train_rows else self.config.n
+        return 1 if self.config.train_rows else self.config.most_trained
 
     def at_stage(self, stage: int) -> MultiplicationTask:
         """The task with so much of the chain removed, or operands of at most `stage` digits; the same test rows."""
@@ -72,8 +72,8 @@ class MultiplicationTask:
         """The operands of a stream at `indices`; the layout does not matter."""
         check_split(split)
         config = self.config
-        most = config.n if config.chain == "implicit" or config.train_rows else self.stage
-        grown = "" if most == config.n else f" {most}"
+        most = config.most_trained if config.chain == "implicit" or config.train_rows else self.stage
+        grown = "" if most == config.most_trained else f" {most}"
         key = Stream(self.name, config.train_digest + grown, split, seed).key
         if split == "validation":
             return drawn(config, key, indices, VALIDATION, most)
@@ -226,7 +226,9 @@ def test_batch(config: MultiplicationConfig, digits: int | None, rows: int) -> B
     """The first `rows` test rows, each operand with all its digits, or with `digits` of them."""
     drawn_as = config if digits is None else replace(config, digits=digits, digits_b=digits)
     # The layout changes no operand, so that one draw serves every regime.
-    drawn_as = replace(drawn_as, chain="none", places="sequence", shorter=0.0, sparse=0.0, train_rows=0)
+    drawn_as = replace(
+        drawn_as, chain="none", places="sequence", trained_digits=None, shorter=0.0, sparse=0.0, train_rows=0
+    )
     operands = first_distinct(drawn_as, "test", TEST, config.test_rows)[:rows].padded(config.digits, config.b_digits)
     gone = config.chain_length if config.chain == "implicit" else 0
     batch = encode(operands, config, np.full(len(operands), gone), np.arange(len(operands)))
