@@ -9,6 +9,9 @@ from algoprobe.training.config import AuxiliaryConfig, Experiment, OptimiserConf
 from .comparison import changed
 from .registry import Scale, preset
 
+SPARSE = 0.6
+"""Share of rows with zeros among their digits, where a preset has them."""
+
 
 def body(width: int, **changes: object) -> TransformerConfig:
     """Two causal blocks that read the operands both ways and start as the identity."""
@@ -27,11 +30,14 @@ def body(width: int, **changes: object) -> TransformerConfig:
     return TransformerConfig(**(fields | changes))
 
 
-def regimes(scale: Scale, explicit: bool = False) -> dict[str, str]:
-    """The preset of each training regime, one body for all; that of an explicit chain only on request."""
-    prefix = "mult-" if scale == "laptop" else "mult-paper-"
-    rows = ("plain", *(("explicit",) if explicit else ()), "implicit", "auxiliary")
-    return {row: prefix + row for row in rows}
+def looped(width: int) -> TransformerConfig:
+    """Those blocks applied twice, with the input added again and the state between normalised, and more heads."""
+    return body(width, heads=8, loops=2, inject=True, outer_norm=True)
+
+
+def regimes(scale: Scale) -> dict[str, str]:
+    """The preset of each training regime that is opened, one body for all."""
+    return {row: ("mult-" if scale == "laptop" else "mult-paper-") + row for row in ("plain", "implicit", "auxiliary")}
 
 
 @preset("mult-plain", "laptop")
@@ -39,35 +45,43 @@ def mult_plain() -> Experiment:
     """The paper's regimes at toy size, base 5: the answer alone; its middle digits stay at chance."""
     return Experiment(
         task=MultiplicationConfig(base=5, test_rows=5000),
-        model=body(96, prefix=False),
+        model=looped(96),
         train=TrainConfig(
-            examples=1_500_000,
+            examples=600_000,
             optimiser=OptimiserConfig(name="muon", lr=0.02, lr_other=2e-3),
             decay=0.5,
+            validate_every=50_000,
             column_rows=256,
         ),
     )
 
 
+@preset("mult-plain-sparse", "laptop")
+def mult_plain_sparse() -> Experiment:
+    """mult-plain on rows of which six in ten have zeros among their digits, with the budget of mult-auxiliary."""
+    return changed(mult_plain(), task={"sparse": SPARSE}, train={"examples": 250_000})
+
+
 @preset("mult-auxiliary", "laptop")
 def mult_auxiliary() -> Experiment:
-    """The same with a second loss: the running sum of each digit, read off linearly where it is answered."""
-    return changed(mult_plain(), auxiliary={"target": "running_sum"})
+    """mult-plain-sparse with a second loss: the running sum of each digit, read off linearly where it is answered."""
+    return changed(mult_plain_sparse(), auxiliary={"target": "running_sum", "weight": 4.0})
 
 
 @preset("mult-explicit", "laptop")
 def mult_explicit() -> Experiment:
-    """The same with the chain written out, in training and in tests."""
-    return changed(mult_plain(), task={"chain": "explicit", "test_rows": 1000}, train={"examples": 300_000})
+    """mult-plain with the chain written out, in training and in tests."""
+    return changed(mult_plain(), task={"chain": "explicit", "test_rows": 1000}, train={"examples": 100_000})
 
 
 @preset("mult-implicit", "laptop")
 def mult_implicit() -> Experiment:
-    """The same with a chain that is removed token by token, each when the rest of it is answered right."""
+    """mult-plain-sparse with a chain whose tokens are removed one by one, each when the product is answered right."""
     return changed(
-        mult_plain(),
+        mult_plain_sparse(),
         task={"chain": "implicit", "places": "kept"},
-        curriculum={"on": True, "measure": "mix", "gate": 0.9, "every": 25},
+        train={"examples": 600_000},
+        curriculum={"on": True, "measure": "mix", "gate": 0.8, "every": 10},
     )
 
 
@@ -75,8 +89,8 @@ def mult_implicit() -> Experiment:
 def mult_4x4() -> Experiment:
     """Four digits times four in base 10, by running sums and sparse rows: three minutes of one core."""
     return Experiment(
-        task=MultiplicationConfig(sparse=0.6),
-        model=body(128, heads=8, loops=2, inject=True, outer_norm=True),
+        task=MultiplicationConfig(sparse=SPARSE),
+        model=looped(128),
         train=TrainConfig(
             examples=450_000,
             optimiser=OptimiserConfig(name="muon", lr=0.01, lr_other=2e-3),
