@@ -14,7 +14,7 @@ Point = dict[str, Any]
 
 def clouds(
     points: Sequence[Point], panels: Sequence[str], colour: str, title: str, note: str, axes: tuple[str, str]
-) -> alt.Chart:
+) -> alt.HConcatChart:
     """Points at (`x`, `y`), a panel for each value of `panel`, coloured by the digit in the field `colour`."""
     digits = sorted({point[colour] for point in points})
     scale = alt.Scale(domain=digits, range=wheel(len(digits)))
