@@ -12,11 +12,13 @@ from algoprobe.cli import main
 from algoprobe.core.errors import AlgoprobeError, UsageError
 from algoprobe.models.config import TransformerConfig
 from algoprobe.options import LensOptions
-from algoprobe.studies import lenses
+from algoprobe.studies import digit_lenses, lenses
 from algoprobe.tasks.search import SearchTask
 from algoprobe.training.load import load_run
 
 ZOO = "zoo:search-demo"
+DIGITS = dict.fromkeys(("digits", "swap", "tree", "geometry", "fourier"), "zoo:mult-auxiliary")
+"""The run of each kind that is for multiplication."""
 
 
 def words(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -31,9 +33,9 @@ def words(capsys, *arguments: str) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("kind", lenses.KINDS)
 def test_every_kind_prints_a_table_one_object_and_writes_its_folder(capsys, tmp_path, kind):
-    few = [kind, ZOO, "--rows", "25", "--loops", "2", "--out", str(tmp_path / "out")]
+    few = [kind, DIGITS.get(kind, ZOO), "--rows", "25", "--loops", "2", "--out", str(tmp_path / "out")]
     code, out, err = words(capsys, *few, *(["--at", "3"] if kind != "probe" else []))
-    assert code == 0 and err == "" and ("loop" in out or "receiver" in out)
+    assert code == 0 and err == "" and (kind in DIGITS or "loop" in out or "receiver" in out)
     kept = json.loads((tmp_path / "out" / "results.json").read_text())
     assert kept["kind"] == kind and kept["taken"] == 25 and kept["loops"] == 2
     assert {kept["down"], kept["across"], kept["value"]} <= kept["rows"][0].keys()
@@ -181,3 +183,24 @@ def test_a_picture_that_fails_does_not_cost_the_numbers(monkeypatch, tmp_path):
     with pytest.raises(AlgoprobeError, match="no picture"):
         lenses.look(LensOptions("logit", ZOO, rows=5, loops=1, out=tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"results.json", "table.md"}
+
+
+@pytest.mark.parametrize("kind", DIGITS)
+def test_kinds_for_multiplication_refuse_other_tasks(capsys, kind):
+    code, _, err = words(capsys, kind, ZOO, "--rows", "5")
+    assert code == 2 and f"kind: '{kind}' is for multiplication; this run's task is search" in err
+
+
+def test_training_is_thinned_to_its_ends():
+    rows = [{"examples": 10 * i} for i in range(1, 41)]
+    found = [row["examples"] for row in digit_lenses.thinned(rows, 5)]
+    assert len(found) == 5 and (found[0], found[-1]) == (10, 400)
+    assert digit_lenses.thinned(rows[:3], 5) == rows[:3] and digit_lenses.thinned([], 5) == []
+
+
+def test_an_answer_depends_on_the_digits_that_carry_into_it(capsys):
+    """a_i moves c_k for k = i to i + 4 at most one further, and no earlier digit (causality of long multiplication)."""
+    _, out, _ = words(capsys, "swap", DIGITS["swap"], "--rows", "100", "--json")
+    for row in json.loads(out)["rows"]:
+        i, k = int(row["input"][1:]), int(row["digit"][1:])
+        assert (row["effect"] > 4) == (i <= k <= i + 4)

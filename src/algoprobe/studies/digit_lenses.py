@@ -64,7 +64,8 @@ def digits_through_training(lines: list[dict[str, Any]]) -> list[dict[str, Any]]
 def thinned(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     """The rows at `most` of their numbers of examples, evenly spread, the last among them."""
     there = sorted({row["examples"] for row in rows})
-    kept = {there[round(i * (len(there) - 1) / max(1, most - 1))] for i in range(min(most, len(there)))}
+    count = min(most, len(there))
+    kept = {there[round(i * (len(there) - 1) / max(1, count - 1))] for i in range(count)}
     return [row for row in rows if row["examples"] in kept]
 
 
@@ -205,7 +206,7 @@ def fourier(subject: Subject) -> Found:
     few, all_ = paper_frequencies(base), list(range(base // 2 + 1))
     rows = []
     for name, matrix in fourier_matrices(subject).items():
-        for frequencies in (few, all_):
+        for frequencies in (few, all_) if few != all_ else (all_,):
             fit = fourier_fit(matrix, frequencies)
             rows.append({"matrix": name} | fit | {"waves": ",".join(map(str, fit["frequencies"]))})
     note = (

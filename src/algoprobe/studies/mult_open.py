@@ -347,7 +347,6 @@ def geometry(options: StudyOptions) -> dict[str, Any]:
             ("waves", "k of waves"),
             ("functions", "functions"),
             ("median", "median R²"),
-            ("pooled", "pooled R²"),
             ("chance", "chance"),
             ("rows", "rows"),
             ("seeds", "seeds"),
