@@ -43,6 +43,20 @@ def test_a_model_reads_its_own_answers(chain: str, position: str) -> None:
             tokens[:, k - read + 1, 0] = step
 
 
+def test_rows_that_lost_more_of_their_chain_keep_their_prompt() -> None:
+    task = replace(PRODUCTS, chain="implicit", smoothing=0.3).build().at_stage(1)
+    model, batch = model_of(task), replace(task.sample("train", 0, np.arange(30)), decoded=True)
+    some_left = np.flatnonzero(batch.axes["removed"] < task.config.chain_length)  # without a chain `#` is given
+    assert len(set(batch.lengths[some_left])) > 3
+    found = answers(model, batch, CPU, rows=30)
+    for row in some_left.tolist():
+        alone = task.sample("train", 0, np.arange(row, row + 1))
+        read = alone.targets.shape[1]
+        mine = answers(model, replace(alone, decoded=True), CPU)[0]
+        asked = alone.targets[0] >= 0
+        assert np.array_equal(found[row, -read:][asked], mine[asked])
+
+
 def test_all_digits_are_right_when_decoded_exactly_when_they_are_after_true_ones() -> None:
     task = replace(PRODUCTS, base=3, digits=4, digits_b=3).build()
     model = model_of(task)

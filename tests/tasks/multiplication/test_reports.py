@@ -108,6 +108,33 @@ def test_one_digit_is_exchanged_for_another() -> None:
         assert (found[0] == 0) == name.endswith("3") and (found[1:] > 10).all()
 
 
+def test_a_digit_without_another_value_is_not_exchanged() -> None:
+    task = MultiplicationTask(replace(TASK.config, base=2, digits=6, test_rows=20))
+    batch = task.test(task.cells()[0], 20)
+    found = exchanged_digits(batch, task.config)
+    assert set(found) == {f"{letter}{place}" for letter in "ab" for place in range(5)}
+    assert all((tokens != batch.tokens).any((1, 2)).all() for tokens in found.values())
+
+
+def test_large_sums_are_what_they_are() -> None:
+    task = MultiplicationTask(MultiplicationConfig(digits=64, base=64, test_rows=20))
+    batch = task.test(task.cells()[0], 20)
+    assert np.array_equal(task.intermediate(batch)["running_sum"][:, -128:], batch.source.running_sums)
+    assert batch.source.running_sums.max() > 2**15
+
+
+def test_more_digits_are_tested_than_trained_on() -> None:
+    config = replace(TASK.config, trained_digits=3, sparse=0.5)
+    task = MultiplicationTask(config)
+    assert task.stages() == 3 and np.array_equal(task.test(task.cells()[0], 500).tokens, WHOLE.tokens)
+    for split in ("train", "validation"):
+        operands = task.sample(split, 0, np.arange(500)).source
+        assert operands.a.shape == (500, 4) and operands.lengths.max() == 3
+    same = MultiplicationTask(replace(config, trained_digits=4, sparse=0.0)).operands("train", 0, np.arange(50))
+    assert (same.lengths == 4).all()
+    assert config.train_digest != replace(config, trained_digits=None).train_digest
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -120,6 +147,9 @@ def test_one_digit_is_exchanged_for_another() -> None:
         ({"sparse": 1.5}, "task.sparse"),
         ({"smoothing": 0.0}, "task.smoothing"),
         ({"train_rows": 10**8}, "task.train_rows"),
+        ({"train_rows": 500, "sparse": 0.5}, "task.sparse"),
+        ({"train_rows": 500, "trained_digits": 3}, "task.trained_digits"),
+        ({"trained_digits": 5}, "task.trained_digits"),
         ({"digits": 8, "digits_b": 1, "chain": "explicit"}, "task.chain"),
     ],
 )
