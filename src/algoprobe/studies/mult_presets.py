@@ -58,14 +58,15 @@ def mult_plain() -> Experiment:
 
 @preset("mult-plain-sparse", "laptop")
 def mult_plain_sparse() -> Experiment:
-    """mult-plain on rows of which six in ten have zeros among their digits, with the budget of mult-auxiliary."""
-    return changed(mult_plain(), task={"sparse": SPARSE}, train={"examples": 250_000})
+    """mult-plain on rows of which six in ten have zeros among their digits."""
+    return changed(mult_plain(), task={"sparse": SPARSE}, train={"examples": 500_000})
 
 
 @preset("mult-auxiliary", "laptop")
 def mult_auxiliary() -> Experiment:
     """mult-plain-sparse with a second loss: the running sum of each digit, read off linearly where it is answered."""
-    return changed(mult_plain_sparse(), auxiliary={"target": "running_sum", "weight": 4.0})
+    auxiliary = {"target": "running_sum", "weight": 4.0}
+    return changed(mult_plain_sparse(), train={"examples": 250_000}, auxiliary=auxiliary)
 
 
 @preset("mult-explicit", "laptop")
@@ -80,7 +81,7 @@ def mult_implicit() -> Experiment:
     return changed(
         mult_plain_sparse(),
         task={"chain": "implicit", "places": "kept"},
-        train={"examples": 600_000},
+        train={"examples": 1_000_000, "decay": 0.7},
         curriculum={"on": True, "measure": "mix", "gate": 0.8, "every": 10},
     )
 
