@@ -70,10 +70,13 @@ def test_cutting_an_edge_takes_its_entry_away_and_nothing_else() -> None:
     edges = [
         Edge(s, f"blocks.{s}.attn.pattern", 0, head, 9, key, 0.5) for s in (0, 1) for head in (0, 1) for key in range(9)
     ]
-    lines = knock_out(model, inputs, edges)
-    assert any(line["lost"][1] > 0 for line in lines)
+    lost = knock_out(model, inputs, [[edge] for edge in edges])
+    assert (lost[:, 1] > 0).any()
     # Column 9 answers last, and in the last block nothing of it reaches column 8.
-    assert all(line["lost"][0] == 0 for line in lines if line["stage"] == 1)
+    late = torch.tensor([edge.stage == 1 for edge in edges])
+    assert (lost[late, 0] == 0).all()
+    every, none, first = knock_out(model, inputs, [edges, [], edges[:1]])
+    assert every[1] > lost[:, 1].max() / 2 and (none == 0).all() and torch.equal(first, lost[0])
     assert torch.equal(column_accuracy(model, inputs, None), torch.ones(2, dtype=torch.float64))
     assert torch.equal(answer_logits(model, inputs), before)
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from algoprobe.core.errors import Interrupted, UsageError
 from algoprobe.core.run import RunFolder
-from algoprobe.studies import mult_open, mult_table1
+from algoprobe.studies import mult_open, mult_table1, mult_tree
 from algoprobe.studies.comparison import changed
 from algoprobe.studies.registry import Preset, StudyOptions, find_preset
 from algoprobe.training import loop
@@ -141,7 +141,8 @@ def shared(tmp_path_factory):
 @pytest.mark.parametrize("name", ["attribution", "probes", "tree", "dynamics", "geometry"])
 def test_every_regime_is_opened(name: str, shared, monkeypatch):
     options = StudyOptions(out=shared, json=True)
-    found = getattr(mult_open, name)(options)
+    run = getattr(mult_tree if name == "tree" else mult_open, name)
+    found = run(options)
     rows = ["plain, base 10", "sums, base 10"] if name == "geometry" else ["plain", "implicit", "auxiliary"]
     assert list(found["exact_match"]) == rows and len(found["verdicts"]) >= len(rows)
     folder = shared / f"mult-{name}"
@@ -149,5 +150,5 @@ def test_every_regime_is_opened(name: str, shared, monkeypatch):
     assert kept["study"] == f"mult-{name}" and (folder / "table.md").read_text().count("**") >= 2 * len(rows)
     assert list(folder.glob("*.svg")) and list(folder.glob("*.png"))
     before = {path: path.stat().st_mtime_ns for path in shared.rglob("model.safetensors")}
-    getattr(mult_open, name)(replace(options, models=(rows[0],)))
+    run(replace(options, models=(rows[0],)))
     assert before == {path: path.stat().st_mtime_ns for path in shared.rglob("model.safetensors")}

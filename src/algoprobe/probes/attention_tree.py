@@ -10,9 +10,8 @@ recomputed by its procedure (mean patterns over rows, weights above 0.1), for an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -114,28 +113,37 @@ def attention_tree(
 
 @torch.no_grad()
 def knock_out(
-    model: nn.Module, inputs: Inputs, edges: Sequence[Edge], loops: int | None = None
-) -> list[dict[str, Any]]:
-    """For each edge the accuracy that every answered column loses when its one entry of the pattern is set to zero.
+    model: nn.Module, inputs: Inputs, cuts: Sequence[Sequence[Edge]], loops: int | None = None
+) -> Float[Tensor, "cuts read"]:
+    """The accuracy that every answered column loses by each cut: its edges' entries of the patterns are set to zero.
 
-    The other weights of that query are scaled up to sum to 1 again.
+    The other weights of a query are scaled up to sum to 1 again.
     """
-    rows = []
+    lost = []
     with explicit_attention(model):
         before = column_accuracy(model, inputs, loops)
+        for edges in cuts:
+            places: dict[Address, list[Edge]] = {}
+            for edge in edges:
+                places.setdefault((edge.site, edge.loop), []).append(edge)
+            with edit(model, {place: without(of_place) for place, of_place in places.items()}):
+                lost.append(before - column_accuracy(model, inputs, loops))
+    return torch.stack(lost)
+
+
+def without(edges: Sequence[Edge]) -> Callable[[Tensor], Tensor]:
+    """An edit of the patterns of one stage that takes these edges away."""
+
+    def cut(pattern: Tensor) -> Tensor:
+        pattern = pattern.clone()
         for edge in edges:
+            pattern[:, edge.head, edge.query, edge.key] = 0
+        for head, query in {(edge.head, edge.query) for edge in edges}:
+            line = pattern[:, head, query]
+            pattern[:, head, query] = line / line.sum(-1, keepdim=True).clamp_min(1e-9)
+        return pattern
 
-            def cut(pattern: Tensor, edge: Edge = edge) -> Tensor:
-                pattern = pattern.clone()
-                line = pattern[:, edge.head, edge.query]
-                line[:, edge.key] = 0
-                pattern[:, edge.head, edge.query] = line / line.sum(-1, keepdim=True).clamp_min(1e-9)
-                return pattern
-
-            with edit(model, {(edge.site, edge.loop): cut}):
-                after = column_accuracy(model, inputs, loops)
-            rows.append(vars(edge) | {"lost": (before - after).tolist()})
-    return rows
+    return cut
 
 
 def column_accuracy(model: nn.Module, inputs: Inputs, loops: int | None) -> Float[Tensor, "read"]:

@@ -67,7 +67,7 @@ def attention_tree_chart(
             "y": e["stage"],
             "y2": e["stage"] + 1,
             "weight": e["weight"],
-            "head": e["head"],
+            "head": f"head {e['head']}",
         }
         for e in edges
     ]
@@ -88,7 +88,7 @@ def attention_tree_chart(
         values=list(range(len(levels))), labelExpr=f"{levels}[datum.value]", grid=False, title=None, labelLimit=120
     )
     y = alt.Y("y:Q", scale=alt.Scale(domain=[len(stages) + 0.2, -0.2], nice=False), axis=down)
-    heads = sorted({e["head"] for e in edges})
+    heads = [f"head {head}" for head in sorted({e["head"] for e in edges})]
     palette = alt.Scale(domain=heads, range=shades(len(heads)))
     base = alt.Chart(alt.Data(values=lines))
     reads = base.mark_rule().encode(
@@ -97,7 +97,7 @@ def attention_tree_chart(
         y=y,
         y2="y2:Q",
         strokeWidth=alt.StrokeWidth("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0.6, 5]), legend=None),
-        color=alt.Color("head:N", scale=palette, legend=legend([f"head {h}" for h in heads], None)),
+        color=alt.Color("head:N", scale=palette, legend=legend(heads, None)),
         tooltip=[alt.Tooltip("weight:Q", format=".2f"), "head:N"],
     )
     stay = (

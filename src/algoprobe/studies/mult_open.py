@@ -100,14 +100,14 @@ def attribution(options: StudyOptions) -> dict[str, Any]:
 
 
 def attribution_verdicts(row: str, cells: list[dict[str, Any]]) -> list[tuple]:
-    """The mean effect inside the band i <= k of the middle digits: large in solving models, none in the plain one."""
+    """The mean effect of the digits i <= k on a middle c_k: large in solving models, none in the plain one."""
     by_place = {(cell["input"], cell["digit"]): cell for cell in cells}
     total = len({cell["digit"] for cell in cells})
     middle = total // 2 - 1
     inside = [by_place[name, f"c{middle}"] for name in {c["input"] for c in cells} if int(name[1:]) <= middle]
-    share = sum(cell["changed"] for cell in inside) / len(inside)
-    low, high, paper = (0.0, 0.3, "0 (logits)") if row == "plain" else (0.5, 1.0, "16 to 23 (logits)")
-    return [(row, f"c{middle}: answers changed by a digit it needs", paper, low, high, share, inside[0]["seeds"])]
+    mean = sum(cell["effect"] for cell in inside) / len(inside)
+    low, high, paper = (-1.0, 2.0, "0") if row == "plain" else (5.0, 30.0, "16 to 23")
+    return [(row, f"c{middle}: logit lost by a digit it needs", paper, low, high, mean, inside[0]["seeds"])]
 
 
 def as_matrix(rows: Sequence[dict[str, Any]], down: str, across: str, value: str) -> tuple[list, list, list[list]]:
@@ -220,94 +220,6 @@ def probe_verdicts(row: str, shown: list[dict[str, Any]]) -> list[tuple]:
             worst["ratio"],
             worst["seeds"],
         )
-    ]
-
-
-@study("mult-tree")
-def tree(options: StudyOptions) -> dict[str, Any]:
-    """Which pairs of digits reach each answer by strong attention, and which answers break without single edges."""
-    from algoprobe.probes.attention_tree import knock_out
-    from algoprobe.report.digits import attention_tree_chart
-    from algoprobe.report.lenses import heat_map, matrix_table
-    from algoprobe.report.loops import rows_table
-
-    from .digit_lenses import column_names_of, middle_digit, pair_rows, tree_of, where_of
-
-    jobs = models(options)
-    rows, charts, tables, found, cut = {}, {}, [], [], {}
-    for row, of_row in jobs.items():
-        cells = over_seeds(
-            of_row, lambda job: pair_rows(tree_of(s := opened(job, "tree")), s.task), ("pair", "digit"), ("cached",)
-        )
-        rows[row] = cells
-        title = f"{row}: pairs of digits on the way to each answer"
-        note = "Share of seeds in which a column on the way reads both digits (mean attention above 0.1)."
-        charts[f"pairs-{row}"] = heat_map(cells, "pair", "digit", "cached", title, note)
-        tables.append(matrix_table(*as_matrix(cells, "pair", "digit", "cached"), title, "pair"))
-        subject = opened(of_row[0], "tree")
-        seen = tree_of(subject)
-        names, columns = column_names_of(seen, subject.task)
-        k, total = middle_digit(subject.task), subject.task.config.product_digits
-        way = seen.way(columns - total + k)
-        edges = [edge for edge in seen.edges if edge.query in way[edge.stage + 1]]
-        stages = [where_of(seen, s) for s in range(len(seen.stages))]
-        shown = [{"key": e.key, "query": e.query, "stage": e.stage, "weight": e.weight, "head": e.head} for e in edges]
-        if shown:
-            charts[f"tree-{row}"] = attention_tree_chart(
-                shown,
-                names,
-                stages,
-                f"{row}: what reaches the answer c{k}",
-                "Mean attention above 0.1 over 1,000 test rows, seed 0; width: weight.",
-            )
-        lost = knock_out(subject.model, subject.inputs, strongest(edges, 60), subject.loops)
-        for line in lost:
-            reader = f"{where_of(seen, line['stage'])} head {line['head']}"
-            line["edge"] = f"{reader}: {names[line['query']]} reads {names[line['key']]}"
-            line |= {f"c{j}": loss for j, loss in enumerate(line["lost"])}
-            line["own"] = line["lost"][k]
-        cut[row] = lost
-        lost.sort(key=lambda line: -line["own"])
-        columns_ = (("edge", "edge cut"), ("weight", "weight"), *((f"c{j}", f"c{j}") for j in range(total)))
-        tables.append(
-            rows_table(
-                lost[:8],
-                columns_,
-                f"{row}: accuracy lost without one edge on the way to c{k}, the eight that cost it most (seed 0)",
-            )
-        )
-        found += tree_verdicts(row, cells)
-    results = head("mult-tree", options, jobs) | {"rows": rows, "edges": cut, "verdicts": verdicts_of(found)}
-    finish(options.out / "mult-tree", results, tables, charts, options)
-    return results
-
-
-def strongest(edges: Sequence[Any], most: int) -> list[Any]:
-    """The edges of largest weight."""
-    return sorted(edges, key=lambda edge: -edge.weight)[:most]
-
-
-def tree_verdicts(row: str, cells: list[dict[str, Any]]) -> list[tuple]:
-    """The share of needed pairs that are there, and of the others, for the middle digits."""
-    total = len({cell["digit"] for cell in cells})
-    middle = {f"c{k}" for k in range(2, total - 2)}
-    needed = [cell["cached"] for cell in cells if cell["needed"] and cell["digit"] in middle]
-    other = [cell["cached"] for cell in cells if not cell["needed"] and cell["digit"] in middle]
-    seeds = cells[0]["seeds"]
-    low, high = (0.0, 0.9) if row == "plain" else (0.9, 1.0)
-    mean = sum(needed) / len(needed)
-    spare = sum(other) / max(1, len(other))
-    return [
-        (
-            row,
-            "needed pairs of the middle digits that are fetched",
-            "–" if row == "plain" else "all",
-            low,
-            high,
-            mean,
-            seeds,
-        ),
-        (row, "pairs fetched without need", "–", 0.0, 1.0, spare, seeds),
     ]
 
 

@@ -27,6 +27,7 @@ MODULES = (
     "mult_presets",
     "mult_table1",
     "mult_open",
+    "mult_tree",
     "mult_larger",
 )
 
