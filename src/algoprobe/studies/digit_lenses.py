@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from algoprobe.core.errors import AlgoprobeError, UsageError
+from algoprobe.core.errors import AlgoprobeError, UsageError, outside
 from algoprobe.core.run import find_run
 from algoprobe.probes.attention_tree import AttentionTree, attention_tree
 from algoprobe.probes.counterfactual import counterfactual_attribution
@@ -35,6 +35,10 @@ def multiplied(subject: Subject) -> MultiplicationTask:
     return subject.task
 
 
+FEWEST_ROWS = 20
+"""Rows below which the geometry of states says nothing."""
+
+
 def answered(k: int) -> str:
     """The name of a digit of the product."""
     return f"c{k}"
@@ -46,8 +50,11 @@ def digits(subject: Subject) -> Found:
     rows = digits_through_training(find_run(subject.options.run).metrics)
     if not rows:
         raise AlgoprobeError("the run has logged no columns; train with --train.column-rows 256")
-    shown = thinned(rows, 14)
-    note = f"On {rows[0]['rows']} held-out rows of the training mix; losses and gradient norms with --json."
+    shown, looks = thinned(rows, 14), len({row["examples"] for row in rows})
+    note = (
+        f"On {rows[0]['rows']} held-out rows of the training mix, {min(14, looks)} of {looks} validations; losses and "
+        "gradient norms with --json."
+    )
     return shown, View("Digits through training", note, "digit", "examples", "accuracy", table=("examples", "digit"))
 
 
@@ -168,6 +175,8 @@ def head_outputs(
 def geometry(subject: Subject) -> Found:
     """How far each head's output is a sum of one vector for a digit of a and one for a digit of b."""
     task = multiplied(subject)
+    if len(subject.batch) < FEWEST_ROWS:
+        raise outside("rows", len(subject.batch), f"at least {FEWEST_ROWS}, for shares of variance on rows held out")
     outputs = head_outputs(subject.model, subject.inputs, subject.loops)
     a, b = digits_as_tensors(subject)
     total, rows = task.config.product_digits, []

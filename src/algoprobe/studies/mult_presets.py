@@ -42,7 +42,7 @@ def regimes(scale: Scale) -> dict[str, str]:
 
 @preset("mult-plain", "laptop")
 def mult_plain() -> Experiment:
-    """The paper's regimes at toy size, base 5: the answer alone; its middle digits stay at chance."""
+    """The paper's regimes at toy size, base 5: the answer alone; c_3 and c_4 stay near chance."""
     return Experiment(
         task=MultiplicationConfig(base=5, test_rows=5000),
         model=looped(96),

@@ -273,6 +273,10 @@ class Experiment:
         auxiliary = self.train.auxiliary
         if auxiliary.on and auxiliary.target not in (*task.counted, *task.summed):
             raise unknown("train.auxiliary.target", auxiliary.target, ["none", *task.counted, *task.summed])
+        if auxiliary.heads and auxiliary.site != "heads":
+            raise outside("train.auxiliary.heads", auxiliary.heads, "none without train.auxiliary.site 'heads'")
+        if len(set(auxiliary.heads)) < len(auxiliary.heads):
+            raise outside("train.auxiliary.heads", auxiliary.heads, "each head once")
         if any(not 0 <= head < self.model.heads for head in auxiliary.heads):
             raise outside("train.auxiliary.heads", auxiliary.heads, f"numbers 0 to {self.model.heads - 1}")
         if auxiliary.site == "heads" and auxiliary.states == "every":

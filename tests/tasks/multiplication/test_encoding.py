@@ -98,5 +98,8 @@ def test_gpt2_tokens_are_as_many_as_in_the_data_of_the_paper() -> None:
     assert len(whole) - len(gone) == 46 + 1  # the blank after the chain counts
     assert len(gone) == 14 + 8 + 2  # the prompt, the product, a blank and the end
     assert len(gpt2_ids(trained_text(row, removed=45), tokenizer)) == len(gone) + 2
+    for removed in (-1, 48):
+        with pytest.raises(UsageError, match="removed"):
+            trained_text(row, removed)
     with pytest.raises(UsageError, match="OPERANDS"):
         trained_text("4 * 5")

@@ -57,6 +57,13 @@ def test_shortcuts_know_the_ends_of_a_product() -> None:
     assert np.allclose(whole["chance"], 1e-8) and whole["both_ends"].mean() < 0.01
 
 
+def test_shortcuts_of_shorter_rows_know_the_zeros_above_them() -> None:
+    at = TASK.at_size(3)
+    found = [{n: v.mean() for n, v in at.baselines(at.test(cell, 500)).items()} for cell in at.cells()[1:]]
+    assert found[6]["both_ends"] == found[7]["both_ends"] == 1 and found[5]["first_two_digits"] > 0.8
+    assert all(found[k]["both_ends"] < 0.3 for k in (2, 3))
+
+
 def test_nothing_of_the_test_is_trained_on_and_the_card_counts() -> None:
     leaks = TASK.leaks(0, 5000)
     assert leaks["exact"] == leaks["exchanged"] == leaks["kept_by_hash"] == 0 and leaks["test_rows"] == 500
@@ -145,6 +152,8 @@ def test_more_digits_are_tested_than_trained_on() -> None:
         ({"places": "keep"}, "Did you mean 'kept'"),
         ({"held_out": 0.5}, "task.held_out"),
         ({"sparse": 1.5}, "task.sparse"),
+        ({"base": 6, "digits": 2, "held_out": 0.01}, "task.held_out"),
+        ({"held_out": 1e-9}, "task.held_out"),
         ({"smoothing": 0.0}, "task.smoothing"),
         ({"train_rows": 10**8}, "task.train_rows"),
         ({"train_rows": 500, "sparse": 0.5}, "task.sparse"),

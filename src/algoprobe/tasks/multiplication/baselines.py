@@ -8,6 +8,7 @@ answered by chance. 100,000 training rows are counted, of operands with all thei
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,23 +21,32 @@ from .operands import Operands
 from .sampling import TRAIN, drawn
 
 COUNTED = 100_000
-SLICES = {"last_digit": slice(0, 1), "last_two_digits": slice(0, 2), "first_two_digits": slice(-2, None)}
+SEEN = ("last_digit", "last_two_digits", "first_two_digits")
 
 
-def contexts(operands: Operands, name: str) -> Int[np.ndarray, "batch"]:
-    """What a shortcut sees of each row, as one number."""
-    seen = np.concatenate([operands.a[:, SLICES[name]], operands.b[:, SLICES[name]]], axis=1).astype(np.int64)
+def contexts(operands: Operands, name: str, widths: tuple[int, int]) -> Int[np.ndarray, "batch"]:
+    """What a shortcut sees of each row, as one number; the operands have `widths` digits, with zeros above them."""
+    parts = []
+    for number, width in zip((operands.a, operands.b), widths):
+        few = {"last_digit": slice(0, 1), "last_two_digits": slice(0, 2)}
+        parts.append(number[:, few.get(name, slice(max(0, width - 2), width))])
+    seen = np.concatenate(parts, axis=1).astype(np.int64)
     return seen @ operands.base ** np.arange(seen.shape[1])
 
 
 @lru_cache(maxsize=8)
-def tables(config: MultiplicationConfig) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """For each shortcut: the contexts counted, the commonest digits in each, and how often each digit was right."""
-    key = Stream("multiplication", config.test_digest, "counted", 0).key
-    rows = drawn(config, key, np.arange(COUNTED), TRAIN, mixed=False)
+def tables(config: MultiplicationConfig, digits: int | None) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """For each shortcut: the contexts counted, the commonest digits in each, and how often each digit was right.
+
+    The counted rows have operands of `digits` digits (None: all), as the rows to be answered.
+    """
+    drawn_as = config if digits is None else replace(config, digits=digits, digits_b=digits, trained_digits=None)
+    key = Stream("multiplication", drawn_as.test_digest, "counted", 0).key
+    rows = drawn(drawn_as, key, np.arange(COUNTED), TRAIN, mixed=False).padded(config.digits, config.b_digits)
+    widths = (drawn_as.digits, drawn_as.b_digits)
     found = {}
-    for name in SLICES:
-        known, place = np.unique(contexts(rows, name), return_inverse=True)
+    for name in SEEN:
+        known, place = np.unique(contexts(rows, name, widths), return_inverse=True)
         commonest = np.empty((len(known), config.product_digits), np.int64)
         share = np.empty(config.product_digits)
         for k in range(config.product_digits):
@@ -48,12 +58,15 @@ def tables(config: MultiplicationConfig) -> dict[str, tuple[np.ndarray, np.ndarr
     return found
 
 
-def digit_hits(operands: Operands, config: MultiplicationConfig) -> dict[str, Float[np.ndarray, "batch NM"]]:
+def digit_hits(
+    operands: Operands, config: MultiplicationConfig, digits: int | None = None
+) -> dict[str, Float[np.ndarray, "batch NM"]]:
     """Probability that each shortcut names each digit of the product."""
-    product, chance, counted = operands.product, 1 / config.base, tables(config)
+    product, chance, counted = operands.product, 1 / config.base, tables(config, digits)
+    widths = (config.digits, config.b_digits) if digits is None else (digits, digits)
     found = {"chance": np.full(product.shape, chance)}
     for name, (known, commonest, _) in counted.items():
-        seen = contexts(operands, name)
+        seen = contexts(operands, name, widths)
         at = np.minimum(np.searchsorted(known, seen), len(known) - 1)
         found[name] = np.where((known[at] == seen)[:, None], commonest[at] == product, chance)
     best = np.stack([share for _, _, share in counted.values()]).argmax(0)
@@ -63,7 +76,8 @@ def digit_hits(operands: Operands, config: MultiplicationConfig) -> dict[str, Fl
 
 
 def baselines(
-    operands: Operands, counted: Bool[np.ndarray, "batch NM"], config: MultiplicationConfig
+    operands: Operands, counted: Bool[np.ndarray, "batch NM"], config: MultiplicationConfig, digits: int | None = None
 ) -> dict[str, Float[np.ndarray, "batch"]]:
-    """Probability that each shortcut has all `counted` digits of a row right."""
-    return {name: np.where(counted, hits, 1.0).prod(1) for name, hits in digit_hits(operands, config).items()}
+    """Probability that each shortcut has all `counted` digits of a row right; its operands have `digits` of them."""
+    hits_of = digit_hits(operands, config, digits)
+    return {name: np.where(counted, hits, 1.0).prod(1) for name, hits in hits_of.items()}

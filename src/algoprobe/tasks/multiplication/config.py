@@ -15,6 +15,8 @@ from algoprobe.core.errors import outside
 MOST_DIGITS = 64
 FEWEST_PAIRS = 500
 """Pairs of operands below which none are spared for tests."""
+FEWEST_KEPT = 10
+"""Pairs that are kept for tests, and again for validation, in the mean: with fewer there may be none."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,9 @@ class MultiplicationConfig:
                 raise outside(f"task.{name}", getattr(self, name), allowed)
         if self.train_rows and self.trained_digits is not None:
             raise outside("task.trained_digits", self.trained_digits, "None with task.train_rows")
+        if self.pairs * self.held_out < FEWEST_KEPT:
+            allowed = f"at least {FEWEST_KEPT / self.pairs:.4g} of {self.pairs} pairs, so that some are kept"
+            raise outside("task.held_out", self.held_out, allowed)
         if self.train_rows > self.pairs // 2:
             raise outside("task.train_rows", self.train_rows, f"0 to {self.pairs // 2}, half of all pairs")
         if self.chain != "none" and self.b_digits < 2:
@@ -115,6 +120,12 @@ class MultiplicationConfig:
     def fewest_spared(self) -> int:
         """Digits that both operands of a pair must have for it to be kept for tests."""
         return min(2, self.digits, self.b_digits)
+
+    def spares(self, digits: int, digits_b: int) -> bool:
+        """Whether pairs of operands of so many digits are kept for tests and validation."""
+        pairs = self.pairs_of(digits, digits_b)
+        few = pairs < FEWEST_PAIRS or pairs * self.held_out < FEWEST_KEPT
+        return not few and min(digits, digits_b) >= self.fewest_spared
 
     @property
     def chain_length(self) -> int:

@@ -16,10 +16,12 @@ from numba import njit
 from algoprobe.core.generator import GOLDEN, begin, below, mix, uniform
 from algoprobe.core.stream import Stream
 
-from .config import FEWEST_PAIRS, MultiplicationConfig
+from .config import MultiplicationConfig
 from .operands import Operands
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
+MOST_OFFSET = 10.0**9
+"""More tokens than any chain has."""
 FEW_NEW = 0.01
 """Share of new pairs in a block of draws below which a small group counts as exhausted."""
 
@@ -97,15 +99,14 @@ def drawn(
 ) -> Operands:
     """The pairs of a stream at `indices`, drawn again until they belong to `part`; of at most `most` digits each.
 
-    Where `most` leaves fewer than 500 pairs, or only some that are never spared, they are training rows whatever
-    `part` says.
+    Where `most` leaves too few pairs for some to be spared, they are training rows whatever `part` says.
     `mixed` says whether there are rows with shorter and sparse operands among them, as the config has it.
     """
     shorter, sparse = (config.shorter, config.sparse) if mixed else (0.0, 0.0)
     rows, n, m = len(indices), config.digits, config.b_digits
     a, b, attempts = np.zeros((rows, n), np.int16), np.zeros((rows, m), np.int16), np.zeros(rows, np.int64)
     most_a, most_b = min(n, most or n), min(m, most or m)
-    if min(most_a, most_b) < config.fewest_spared or config.pairs_of(most_a, most_b) < FEWEST_PAIRS:
+    if not config.spares(most_a, most_b):
         part = TRAIN  # the first stages of a curriculum over digits: so few pairs belong nowhere else
     _draw(
         np.uint64(key), np.ascontiguousarray(indices, np.int64), most_a, most_b, config.base, shorter, sparse,
@@ -148,7 +149,7 @@ def _offsets(key, indices, smoothing, out):
     for row in range(len(indices)):
         begin(state, key, indices[row])
         # The largest o with u <= exp(-λ o), for u uniform in (0, 1].
-        out[row] = np.int64(-np.log(1.0 - uniform(state)) / smoothing)
+        out[row] = np.int64(min(-np.log(1.0 - uniform(state)) / smoothing, MOST_OFFSET))
 
 
 def parts(operands: Operands, config: MultiplicationConfig) -> Int[np.ndarray, "batch"]:

@@ -16,7 +16,7 @@ from algoprobe.tasks.batch import IGNORE, Batch
 from algoprobe.tasks.openable import Pair
 from algoprobe.tasks.task import Cell
 
-from .config import FEWEST_PAIRS, MultiplicationConfig
+from .config import MultiplicationConfig
 from .encoding import counted_columns, encode, removal_stages, sizes
 from .operands import Operands, written
 from .sampling import TEST, TRAIN, VALIDATION, drawn, first_distinct, offsets
@@ -63,9 +63,10 @@ class MultiplicationTask:
     def at_size(self, n: int) -> MultiplicationTask:
         """The task with test rows of n digits each, with zeros above them up to this one's digits."""
         most = min(self.config.digits, self.config.b_digits)
-        fewest = next((size for size in range(2, most) if self.config.pairs_of(size, size) >= FEWEST_PAIRS), most)
-        if not fewest <= n <= most:
-            raise outside("n", n, f"{fewest} to {most} (fewer pairs than {FEWEST_PAIRS} below, no places above)")
+        known = [size for size in range(2, most + 1) if self.config.spares(size, size)]
+        if n not in known:
+            span = f"{known[0]} to {most} (too few pairs below, no places above)" if known else "none"
+            raise outside("n", n, span)
         return MultiplicationTask(self.config, self.stage, n)
 
     def operands(self, split: str, seed: int, indices: Int[np.ndarray, "batch"]) -> Operands:
@@ -158,7 +159,7 @@ class MultiplicationTask:
         from .baselines import baselines
 
         counted = counted_columns(batch)[:, -self.config.product_digits :]
-        return baselines(batch.source, counted, self.config)
+        return baselines(batch.source, counted, self.config, self.test_digits)
 
     def card(self, seed: int, rows: int) -> dict[str, Any]:
         """Config, counts and histograms of `rows` training rows, as JSON values."""
@@ -179,7 +180,7 @@ class MultiplicationTask:
         a, b, product = (part[row].tolist() for part in (source.a, source.b, source.product))
         return {
             "base": base,
-            "multiply": f"{written(a, base)} × {written(b, base)}",
+            "multiply": f"{written(a, base)} × {written(b, base)}" + ("" if base == 10 else f" in base {base}"),
             "answer": written(said, base),
             "accepted": [written(product, base)],
             "a": a,

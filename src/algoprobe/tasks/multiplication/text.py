@@ -58,6 +58,8 @@ def trained_text(stored: str, removed: int = 0) -> str:
     chain, hashes, product = rest.partition(" #### ")
     if not bar or not hashes:
         raise UsageError(f"stored: {stored!r} is no row; wanted: 'OPERANDS||CHAIN #### PRODUCT'")
+    if not 0 <= removed <= len(chain.split(" ")) + 1:
+        raise outside("removed", removed, f"0 to {len(chain.split(' ')) + 1}, the tokens of the chain and its blank")
     tokens = [f" {token}" for token in chain.split(" ")] + [" "]
     return f" {operands} {END}{''.join(tokens[removed:])}{END} #### {product} {END}"
 
