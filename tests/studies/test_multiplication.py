@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from algoprobe.core.errors import Interrupted, UsageError
 from algoprobe.core.run import RunFolder
-from algoprobe.studies import mult_open, mult_table1, mult_tree
+from algoprobe.studies import mult_geometry, mult_open, mult_table1, mult_tree
 from algoprobe.studies.comparison import changed
 from algoprobe.studies.registry import Preset, StudyOptions, find_preset
 from algoprobe.training import loop
@@ -141,7 +141,7 @@ def shared(tmp_path_factory):
 @pytest.mark.parametrize("name", ["attribution", "probes", "tree", "dynamics", "geometry"])
 def test_every_regime_is_opened(name: str, shared, monkeypatch):
     options = StudyOptions(out=shared, json=True)
-    run = getattr(mult_tree if name == "tree" else mult_open, name)
+    run = getattr({"tree": mult_tree, "geometry": mult_geometry}.get(name, mult_open), name)
     found = run(options)
     rows = ["plain, base 10", "sums, base 10"] if name == "geometry" else ["plain", "implicit", "auxiliary"]
     assert list(found["exact_match"]) == rows and len(found["verdicts"]) >= len(rows)

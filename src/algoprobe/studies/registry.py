@@ -28,6 +28,7 @@ MODULES = (
     "mult_table1",
     "mult_open",
     "mult_tree",
+    "mult_geometry",
     "mult_larger",
 )
 
