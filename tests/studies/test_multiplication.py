@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
-from algoprobe.core.errors import Interrupted, UsageError
-from algoprobe.core.run import RunFolder
+from algoprobe.core.errors import UsageError
 from algoprobe.studies import mult_geometry, mult_open, mult_table1, mult_tree
 from algoprobe.studies.comparison import changed
 from algoprobe.studies.registry import Preset, StudyOptions, find_preset
-from algoprobe.training import loop
 from algoprobe.training.config import Experiment
 from algoprobe.training.evaluation import evaluate_folder
-from tests.training.tiny import Silent
+from tests.training.tiny import interrupted
 
 SHORT = {"batch": 64, "validate_every": 512, "validate_rows": 32, "warmup": 128, "column_rows": 32}
 PAPER = ("mult-paper-plain", "mult-paper-auxiliary", "mult-paper-implicit", "mult-paper-explicit")
@@ -89,22 +84,7 @@ def test_the_papers_presets_train_resume_and_evaluate(name: str, tmp_path, monke
     experiment = changed(find_preset(name).make(), train=few, task={"test_rows": 8, "train_rows": 5000})
     if experiment.train.curriculum.on:
         experiment = changed(experiment, curriculum={"pace": 3})
-    whole, cut, steps = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "cut"), []
-    loop.train(experiment, whole, Silent())
-    update = loop.update
-
-    def interrupt(*arguments):
-        steps.append(1)
-        if len(steps) == 8:
-            os.kill(os.getpid(), 15)
-        return update(*arguments)
-
-    monkeypatch.setattr(loop, "update", interrupt)
-    with pytest.raises(Interrupted):
-        loop.train(experiment, cut, Silent())
-    loop.train(experiment, cut, Silent())
-    one, two = (load_file(folder.file("model.safetensors")) for folder in (whole, cut))
-    assert all(torch.equal(one[key], two[key]) for key in one)
+    cut = interrupted(experiment, tmp_path, monkeypatch, 8)
     cells = evaluate_folder(cut.path, rows=4)["cells"]
     assert [cell["value"] for cell in cells] == [None, *range(8)]
 

@@ -7,6 +7,11 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from algoprobe.core.errors import Interrupted
 from algoprobe.core.run import RunFolder
 from algoprobe.models.config import TransformerConfig
 from algoprobe.tasks.multiplication.config import MultiplicationConfig
@@ -148,3 +153,26 @@ def torn(write, name: str, number: int):
         return write(path, data)
 
     return wrapped
+
+
+def interrupted(experiment: Experiment, folder: Path, monkeypatch, step: int) -> RunFolder:
+    """A run that was asked to stop at `step` and went on, which has ended in the weights of one that was not."""
+    from algoprobe.training import loop
+
+    whole, cut, steps = RunFolder(folder / "whole"), RunFolder(folder / "cut"), []
+    loop.train(experiment, whole, Silent())
+    update = loop.update
+
+    def interrupt(*arguments):
+        steps.append(1)
+        if len(steps) == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return update(*arguments)
+
+    monkeypatch.setattr(loop, "update", interrupt)
+    with pytest.raises(Interrupted):
+        loop.train(experiment, cut, Silent())
+    loop.train(experiment, cut, Silent())
+    one, two = (load_file(folder.file("model.safetensors")) for folder in (whole, cut))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    return cut

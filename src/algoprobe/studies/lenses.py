@@ -62,7 +62,7 @@ KINDS: dict[str, tuple[Callable[[Subject], Found], int]] = {
 """Each lens with the number of rows that it takes unless told otherwise: seconds to a minute of one core."""
 
 WHOLE = ("digits", "swap", "tree", "geometry", "fourier")
-"""Lenses that look at whole products."""
+"""Lenses that look at whole products; `digits` at what the run has logged of them."""
 
 READERS = {
     "sites": ("logit", "patch", "probe"),
@@ -73,6 +73,8 @@ READERS = {
     "row": ("pattern",),
     "method": ("ablate",),
     "target": ("probe",),
+    "at": tuple(kind for kind in KINDS if kind not in WHOLE),
+    **dict.fromkeys(("rows", "on", "loops"), tuple(kind for kind in KINDS if kind != "digits")),
 }
 """Which lenses read an option that not all do."""
 
@@ -81,13 +83,6 @@ def check(options: LensOptions) -> None:
     """Raise `UsageError` on an unknown lens or on an option that this lens would not read."""
     if options.kind not in KINDS:
         raise unknown("kind", options.kind, KINDS)
-    if options.kind in WHOLE and options.at is not None:
-        others = ", ".join(kind for kind in KINDS if kind not in WHOLE)
-        raise UsageError(f"at: {options.kind!r} does not read it, it shows every digit; allowed with: {others}")
-    if options.kind == "digits":
-        for name in ("rows", "on", "loops"):
-            if getattr(options, name) not in ("", None):
-                raise UsageError(f"{name}: 'digits' does not read it, it shows what the run has logged")
     for name, kinds in READERS.items():
         if getattr(options, name) not in ("", None) and options.kind not in kinds:
             raise UsageError(f"{name}: {options.kind!r} does not read it; allowed with: {', '.join(kinds)}")
